@@ -27,7 +27,8 @@ def whole_file(path: str | Path, mode: str = "w") -> Iterator[Any]:
         partial.replace(target)
     except OSError as error:
         if error.filename is None or str(error.filename) == str(partial):
-            error.filename, error.filename2 = str(target), None
+            error.filename = str(target)
+            del error.filename2  # set to None, it would be printed as a second file
         raise
     finally:
         partial.unlink(missing_ok=True)

@@ -24,7 +24,6 @@ import html
 import io
 import os
 import re
-from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise, product
@@ -151,7 +150,7 @@ def handbook() -> str:
         ):
             plain = html.unescape(re.sub(r"<[^>]+>", "", match[1] or match[2] or ""))
             paragraphs.append(" ".join(plain.split()))
-    return "\n".join(_once(p for p in paragraphs if len(p) > 80))
+    return "\n".join(dict.fromkeys(p for p in paragraphs if len(p) > 80))
 
 
 @cache
@@ -160,7 +159,7 @@ def topics() -> str:
     from pydoc_data.topics import topics as by_name
 
     paragraphs = [part for name in sorted(by_name) for part in re.split(r"\n\s*\n", by_name[name])]
-    return "\n\n".join(_once(p for p in paragraphs if len(p) > 80))
+    return "\n\n".join(dict.fromkeys(p for p in paragraphs if len(p) > 80))
 
 
 def _files(folder: str, pattern: str, installed: Path | None) -> list[Path]:
@@ -169,7 +168,3 @@ def _files(folder: str, pattern: str, installed: Path | None) -> list[Path]:
     places = [Path(data) / folder] if data else []
     found = (sorted(place.glob(pattern)) for place in (*places, installed) if place)
     return next(filter(None, found), [])
-
-
-def _once(paragraphs: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(paragraphs))

@@ -10,7 +10,7 @@ import pytest
 
 from exactformer.errors import ExperimentError
 from exactformer.experiments import reproduce
-from exactformer.experiments.engine import cluster as cluster_module
+from exactformer.experiments.engine import runner
 from tests.experiments import toy
 from tests.waiting import PATIENCE, wait_until
 
@@ -53,7 +53,7 @@ def cluster(tmp_path_factory):
     try:
         wait_until(is_there)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cluster_module, "_SECONDS_TO_CONNECT", PATIENCE)
+            patch.setattr(runner, "_SECONDS_TO_CONNECT", PATIENCE)
             yield json.loads(scheduler_file.read_text())["address"]
     finally:
         for process in (worker, scheduler):
@@ -87,6 +87,6 @@ def test_on_a_cluster_failing_and_deadly_cells_stop_no_other(cluster, tmp_path):
 
 
 def test_an_address_where_nobody_answers_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_module, "_SECONDS_TO_CONNECT", 0.5)
+    monkeypatch.setattr(runner, "_SECONDS_TO_CONNECT", 0.5)
     with pytest.raises(ExperimentError, match=r"No Dask scheduler answers at 'tcp://127.0.0.1:9'"):
         reproduce(toy.toy(), cluster="tcp://127.0.0.1:9", out=tmp_path)

@@ -64,6 +64,14 @@ def test_options_may_depend_on_the_row_and_only_published_values_have_a_place():
         rows("error", "mse", withn=0.5)
 
 
+def test_an_option_may_be_a_table_by_label_that_lacks_rows():
+    found = rows(
+        "{m}", "mse", {"m": "ab"}, published={"b": 0.3}, place="Table 0", note={"a": "Odd."}
+    )
+    assert found[0] == Quantity("a", "mse", {"m": "a"}, note="Odd.")
+    assert found[1] == Quantity("b", "mse", {"m": "b"}, 0.3, "Table 0")
+
+
 def test_a_statement_stands_above_its_test():
     one = experiment()
 

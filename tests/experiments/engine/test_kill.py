@@ -106,7 +106,7 @@ def test_a_run_killed_many_times_ends_as_an_undisturbed_one(tmp_path, kills, see
     reproduce(toy.toy(seeds=seeds), jobs=1, out=undisturbed)
     assert kept.items() <= finished(disturbed).items()
     assert outcome(disturbed) == outcome(undisturbed)
-    assert not list(disturbed.rglob("*.tmp"))
+    assert not list(disturbed.rglob("*.partial"))
 
 
 @pytest.mark.spread(1)

@@ -2,6 +2,7 @@ import json
 import math
 import multiprocessing
 import os
+from errno import ENOSPC
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def test_a_crash_while_rewriting_keeps_what_was_there(store, monkeypatch):
     save(store)
 
     def crash(*arguments):
-        raise OSError("disk full")
+        raise OSError(ENOSPC, "disk full")
 
     monkeypatch.setattr(store_module.os, "replace", crash)
     with pytest.raises(OSError, match="disk full"):

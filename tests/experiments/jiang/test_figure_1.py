@@ -29,7 +29,7 @@ def test_tail_and_diagonal_are_integrals_of_what_is_cut_off(alpha, head):
 
 def test_interpolation_moves_the_kernel_by_no_more_than_it_may():
     sigma, pieces = rates.singular_values(1.0, "6"), 40
-    model = models.constructed(1.0, "6", [6], pieces, torch.float64, "cpu")
+    model = models.constructed(1.0, ["6"], [6], pieces)
     x = torch.linspace(0, 1, 1001, dtype=torch.float64)
     with torch.no_grad():
         table = model.features(x)[0]
@@ -49,7 +49,7 @@ def test_interpolation_moves_the_kernel_by_no_more_than_it_may():
 )
 def test_no_constructed_model_passes_its_bound(alpha, rank, head, pieces, seed):
     x = models.draw(64, seed, "cpu").double()
-    model = models.constructed(alpha, rank, [head], pieces, torch.float64, "cpu")
+    model = models.constructed(alpha, [rank], [head], pieces)
     (error,) = models.mean_squares(
         models.answer(model, x), models.answer(models.target(alpha, rank), x)
     )
@@ -67,7 +67,7 @@ def test_the_theory_knows_only_a_little_more_than_the_closed_form(alpha):
 def test_the_construction_is_that_of_the_compiler(head):
     target = models.target(1.0, "6")
     compiled = compile_coupling(target, head_dim=head, ff_width=128)
-    model = models.constructed(1.0, "6", [head, 6], 128, torch.float64, "cpu")
+    model = models.constructed(1.0, ["6"], [head, 6], 128)
     x = models.draw(32, 1, "cpu").double()
     with torch.no_grad():
         torch.testing.assert_close(model(x)[0], compiled(x), rtol=0, atol=1e-9)
@@ -146,6 +146,13 @@ def test_a_good_run_breaks_no_statement():
     assert broken(cells()) == []
 
 
+@pytest.mark.parametrize("errors", [[1e-6, np.nan], [np.nan, 1e-6]])
+def test_the_best_start_is_one_that_did_not_diverge(errors):
+    found = deepcopy(cells())
+    found[2].metrics["mse"]["2"][1] = errors
+    assert figure.curve(found[:3], "scratch", "2")[2] == 1e-6
+
+
 @pytest.mark.parametrize(
     ("words", "kind", "alpha", "metric", "rank", "head", "value"),
     [
@@ -161,7 +168,7 @@ def test_a_good_run_breaks_no_statement():
 )
 def test_each_statement_can_fail(words, kind, alpha, metric, rank, head, value):
     found = deepcopy(cells())
-    (cell,) = [one for one in found if one.matches({"kind": kind, "alpha": alpha})]
+    cell = Summary(Scale.PAPER, (), tuple(found)).cell(kind=kind, alpha=alpha)
     cell.metrics[metric][rank][head] = value
     assert any(words in text for text in broken(found))
 

@@ -9,7 +9,7 @@ import torch
 
 from exactformer.errors import InputError
 from exactformer.experiments import Scale, find, real_data
-from exactformer.experiments.jiang.patches import learn_patches
+from exactformer.experiments.jiang.moved_patches import learn_patches
 from exactformer.experiments.jiang.table_1 import (
     CAUSAL,
     LSTM,
@@ -24,8 +24,15 @@ from exactformer.experiments.jiang.table_1 import (
     _kept,
 )
 from exactformer.experiments.jiang.token_recall import Namer, learn_to_name, share_right
-from exactformer.experiments.jiang.translation import learn_to_translate, score, translator
-from exactformer.experiments.jiang.translation_data import QUALITIES, THINGS, made_up, pairs
+from exactformer.experiments.jiang.translation import (
+    QUALITIES,
+    THINGS,
+    learn_to_translate,
+    made_up,
+    pairs,
+    score,
+    translator,
+)
 from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.subwords import PAD
 

@@ -1,5 +1,6 @@
 """Figures 4 to 6 and the floor of symmetry: what is measured, and that a wrong number is noticed."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -18,6 +19,8 @@ from exactformer.experiments.jiang.tasks_training import (
     outputs,
     start,
 )
+from exactformer.learning import ensembles
+from exactformer.learning.ensembles import train
 from exactformer.targets import AverageBySelection, CentreOfGravity, NearestPoint, attend
 
 SMALL = {"head_dim": 4, "seed": 0, "width": 8, "features": 6, "value_dim": 5, "models": 2}
@@ -154,6 +157,17 @@ def test_of_an_odd_number_of_tokens_only_the_mean_is_left(target, tau):
     T = jiang_equivariance.matrix(target, tau)
     assert np.abs(jiang_equivariance.nearest_equivariant(T) - 1 / tau).max() <= 1e-15
     assert jiang_equivariance.floor(T) == pytest.approx((1 - 1 / tau) / 12)
+
+
+def test_a_model_that_diverged_is_not_the_best(monkeypatch):
+    def one_diverged(*arguments, **options):
+        return replace(train(*arguments, **options), final=np.array([np.nan, 0.1]))
+
+    monkeypatch.setattr(ensembles, "train", one_diverged)
+    (cell, *_) = jiang_equivariance.cells(Scale.SMOKE)
+    short = {**cell, "models": 2, "steps": 2, "sequences": 64, "tests": 8, "width": 8}
+    found = jiang_equivariance.run(short, "cpu")
+    assert found["best_mse"] == found["mse"][1]
 
 
 def test_a_model_below_the_floor_or_far_above_it_is_noticed():

@@ -9,11 +9,18 @@ from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.experiment import Scale
 from exactformer.experiments.engine.summary import Summary, summarise
 from exactformer.experiments.jiang import figure_3 as jiang_figure_3
-from exactformer.experiments.jiang import vision_weights as jiang_vision_weights
+from exactformer.experiments.jiang import vision as jiang_vision
 from exactformer.experiments.jiang.figure_2 import texts
-from exactformer.experiments.jiang.moved_patches import moved_accuracies, moved_parameters
-from exactformer.experiments.jiang.vision import configuration, ensemble_of, full_size, recipe
-from exactformer.experiments.jiang.vision_weights import trained, weights_file
+from exactformer.experiments.jiang.moved_patches import moved_accuracies
+from exactformer.experiments.jiang.table_1 import TUNING
+from exactformer.experiments.jiang.vision import (
+    configuration,
+    ensemble_of,
+    full_size,
+    recipe,
+    trained,
+    weights_file,
+)
 from exactformer.experiments.models.vision.model import normalised
 
 TINY = {
@@ -25,7 +32,7 @@ SIZES = (1, 2, 3, 4, 8, 16, 32, 64)
 
 def test_models_are_trained_once(monkeypatch):
     first = trained(TINY, "cpu")
-    monkeypatch.setattr(jiang_vision_weights, "train", None)
+    monkeypatch.setattr(jiang_vision, "train", None)
     second = trained(TINY, "cpu")
     for one, two in zip(first, second, strict=True):
         assert one.configuration == two.configuration
@@ -64,14 +71,14 @@ def test_the_kept_model_is_the_trained_one():
 
 
 def test_moving_patches_has_a_control():
-    parameters = {**moved_parameters(Scale.SMOKE), **TINY, "tune_epochs": 1, "moved": 3}
+    parameters = {**TUNING[Scale.SMOKE], "seed": 0, **TINY, "tune_epochs": 1, "moved": 3}
     found = moved_accuracies(parameters, "cpu")
     assert {len(found[name]) for name in ("original", "moved at once", "moved", "control")} == {2}
     assert found["original"] == [one.accuracy for one in trained(TINY, "cpu")]
 
 
 def test_the_papers_sizes_are_the_full_model():
-    parameters = moved_parameters(Scale.PAPER)
+    parameters = {**full_size(Scale.PAPER), **TUNING[Scale.PAPER], "seed": 0}
     full = configuration(parameters, moved=parameters["moved"])
     assert full.order[:2] == [10, 11]
     assert full.order[-10:] == list(range(10))

@@ -7,7 +7,7 @@ From the grid to the page, one file per step::
     code_version which code computed a cell
     store        finished cells on disk
     work         running one cell
-    runner       running many: this process, local processes (cluster: Dask)
+    runner       running many: in this process, in local processes, on a Dask cluster
     summary      cells -> a frame, and rows over seeds (verdict: against the published value)
     provenance   where a result comes from
     result       the result, saved and read back (figure: its default drawing)

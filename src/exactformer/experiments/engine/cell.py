@@ -56,10 +56,6 @@ class Cell:
         """The seed among the parameters, ``None`` for a cell without randomness."""
         return self.parameters.get("seed")
 
-    def matches(self, where: Parameters) -> bool:
-        """Whether the cell has all the parameters of ``where``."""
-        return matches(self.parameters, where)
-
 
 @dataclass(frozen=True)
 class Failure:

@@ -87,7 +87,8 @@ def rows(
     be a table of its own, from words to a metric or to (metric, drift): its words are ``{row}``.
 
     Every option of :class:`Quantity` may be a function of the combination, a mapping that also has
-    ``row``. Without a published value there is nothing to compare: only note and drift count.
+    ``row``, or a table by label, which need not have every row. Without a published value there is
+    nothing to compare: only note and drift count.
 
     >>> [q.label for q in rows("{size}, {row}", {"error": "mse", "cost": "s"}, {"size": (1, 2)})]
     ['1, error', '1, cost', '2, error', '2, cost']
@@ -103,16 +104,24 @@ def rows(
         }
         for row, entry in table.items():
             read, own = (entry[0], {"drift": entry[1]}) if isinstance(entry, tuple) else (entry, {})
+            text = label.format(**words, row=row)
             facts = {
-                name: option({**chosen, "row": row}) if callable(option) else option
+                name: fact
                 for name, option in {**options, **own}.items()
+                if (fact := _fact(option, text, {**chosen, "row": row})) is not None
             }
-            if facts.get("published") is None:
+            if "published" not in facts:
                 for name in ("place", "better", "within"):
                     facts.pop(name, None)
-            text = label.format(**words, row=row)
             found.append(Quantity(text, read, {**(where or {}), **chosen}, **facts))
     return found
+
+
+def _fact(option: Any, label: str, combination: Mapping[str, Any]) -> Any:
+    """Return what an option says of one row; ``None`` leaves the quantity its default."""
+    if isinstance(option, Mapping):
+        return option.get(label)
+    return option(combination) if callable(option) else option
 
 
 Test = Callable[["Summary"], bool | None]

@@ -11,7 +11,7 @@ def number(value: float | None) -> str:
     """
     if value is None or not math.isfinite(value):
         return "–" if value is None else "diverged"
-    if (value == int(value) and abs(value) < 1000) or 1000 <= abs(value) < 1e7:
+    if (value == int(value) and abs(value) < 1000) or 999.5 <= abs(value) < 1e7:
         return f"{value:,.0f}".replace("-", "−")
     small = 0 < abs(value) < 1e-3
     digits, sign, exponent = f"{value:{'.2e' if small else '.3g'}}".partition("e")

@@ -5,8 +5,8 @@ numbers of their own.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from exactformer.core.words import plural
@@ -102,6 +102,9 @@ class Part:
         return bool(self.lines or self.items)
 
 
+PAPER, BEYOND = Part("The paper", "Published"), Part("Beyond the paper", "Expected")
+
+
 @dataclass(frozen=True)
 class Presentation:
     """A result, or an experiment without one, as every page shows it."""
@@ -113,8 +116,8 @@ class Presentation:
     verdict: str
     why: str
     command: str
-    paper: Part = Part("The paper", "Published")
-    beyond: Part = Part("Beyond the paper", "Expected")
+    paper: Part = PAPER
+    beyond: Part = BEYOND
     scale: str = ""
     cost: str = "–"
     origin: dict[str, str] = field(default_factory=dict)
@@ -137,15 +140,14 @@ class Presentation:
 
 def present(result: Result) -> Presentation:
     """Return the presentation of ``result``."""
-    experiment, origin = result.experiment, result.provenance
-    rows, tested = result.summary.rows, result.tested
+    origin = result.provenance
     return Presentation(
-        **_about(experiment),
+        **_about(result.experiment),
         verdict=str(result.verdict),
         why=result.why,
         command=origin.command,
-        paper=_paper([r for r in rows if not r.ours], [t for t in tested if not t[0].ours]),
-        beyond=_beyond([r for r in rows if r.ours], [t for t in tested if t[0].ours]),
+        paper=_filled(PAPER, result, ours=False),
+        beyond=_filled(BEYOND, result, ours=True),
         scale=str(result.scale),
         cost=duration(origin.seconds),
         origin=_origin(origin),
@@ -170,45 +172,40 @@ def tally(verdicts: Iterable[str], tones: Mapping[str, str] = TONES) -> list[tup
     return [(str(name), tone, counts[name]) for name, tone in tones.items() if counts[name]]
 
 
-def _paper(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Part:
-    kinds = Counter(row.verdict for row in rows)
-    met, wrong = kinds[Verdict.REPRODUCED] + kinds[Verdict.BETTER], kinds[Verdict.CORRECTED]
-    compared = met + wrong + kinds[Verdict.DIFFERS]
-    claimed = [(part, holds) for part, holds in tested if part.of_paper]
-    corrections = sum(holds for part, holds in tested if part.corrects)
-    counts = []
-    if claimed or corrections:
-        counts.append(_holding(claimed) + (f", {corrections} corrected" if corrections else ""))
-    if compared:
-        values = f"{met} of {compared} published values met or bettered"
-        counts.append(values + (f", {wrong} corrected" if wrong else ""))
-    return _part("The paper", "Published", counts, rows, tested)
-
-
-def _beyond(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Part:
-    counts = [_holding(tested)] if tested else []
-    if expected := [row for row in rows if row.verdict in (Verdict.AGREES, Verdict.DIFFERS)]:
-        agreeing = sum(row.verdict is Verdict.AGREES for row in expected)
-        counts.append(f"{agreeing} of {len(expected)} expected values met")
-    if more := len(rows) - len(expected):
-        other = "other " if expected else ""
-        counts.append(plural(more, f"{other}quantity", f"{other}quantities"))
-    return _part("Beyond the paper", "Expected", counts, rows, tested)
-
-
-def _part(
-    title: str,
-    reference: str,
-    counts: list[str],
-    rows: list[Row],
-    tested: list[tuple[Statement, bool]],
-) -> Part:
+def _filled(part: Part, result: Result, ours: bool) -> Part:
+    """Return a part with what a result says, of those rows and statements that are ours or are not."""
+    rows = [row for row in result.summary.rows if row.ours == ours]
+    tested = [(stated, holds) for stated, holds in result.tested if stated.ours == ours]
+    counts = _count_ours(rows, tested) if ours else _count_papers(rows, tested)
     items = tuple(
-        Item(part.text, holds, "holds" if holds else "does not hold", part.errata)
-        for part, holds in tested
+        Item(stated.text, holds, "holds" if holds else "does not hold", stated.errata)
+        for stated, holds in tested
     )
     count = "; ".join(counts) or "nothing compared"
-    return Part(title, reference, count, tuple(map(_line, rows)), items)
+    return replace(part, count=count, lines=tuple(map(_line, rows)), items=items)
+
+
+def _count_papers(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Iterator[str]:
+    kinds = Counter(row.verdict for row in rows)
+    met, wrong = kinds[Verdict.REPRODUCED] + kinds[Verdict.BETTER], kinds[Verdict.CORRECTED]
+    claimed = [(part, holds) for part, holds in tested if part.of_paper]
+    corrections = sum(holds for part, holds in tested if part.corrects)
+    if claimed or corrections:
+        yield _holding(claimed) + (f", {corrections} corrected" if corrections else "")
+    if compared := met + wrong + kinds[Verdict.DIFFERS]:
+        values = f"{met} of {compared} published values met or bettered"
+        yield values + (f", {wrong} corrected" if wrong else "")
+
+
+def _count_ours(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Iterator[str]:
+    if tested:
+        yield _holding(tested)
+    if expected := [row for row in rows if row.verdict in (Verdict.AGREES, Verdict.DIFFERS)]:
+        agreeing = sum(row.verdict is Verdict.AGREES for row in expected)
+        yield f"{agreeing} of {len(expected)} expected values met"
+    if more := len(rows) - len(expected):
+        other = "other " if expected else ""
+        yield plural(more, f"{other}quantity", f"{other}quantities")
 
 
 def _holding(tested: list[tuple[Statement, bool]]) -> str:

@@ -43,11 +43,11 @@ def record(
     command: str, code: str, cells: Sequence[Cell], kept: int, wall_seconds: float
 ) -> Provenance:
     """Return the provenance of a run that ends now."""
-    library = versions()
+    libraries = versions()
     commit, modified = git_state(Path(__file__).parent)
     return Provenance(
         command=command,
-        version=library["exactformer"],
+        version=libraries.pop("exactformer"),
         commit=commit,
         modified=modified,
         code=code,
@@ -58,9 +58,7 @@ def record(
         wall_seconds=wall_seconds,
         cells=len(cells),
         kept=kept,
-        python=library["python"],
-        torch=library["torch"],
-        numpy=library["numpy"],
+        **libraries,
     )
 
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from exactformer.errors import ExperimentError, InputError
-from exactformer.experiments.engine.cell import Failure, Task, plain
+from exactformer.experiments.engine.cell import Cell, Failure, Task, plain
 from exactformer.experiments.engine.code_version import code_version
 from exactformer.experiments.engine.drift import check as check_drift
 from exactformer.experiments.engine.experiment import Experiment, Scale
@@ -48,8 +48,7 @@ def reproduce(
     store = Store(root.with_name("check") if check else root)
     tasks = tasks_of(experiment, size, device)
     start = time.perf_counter()
-    kept = _finish(experiment, tasks, store, jobs, cluster)
-    cells = [cell for task in tasks if (cell := store.load(task))]
+    cells, kept = _finish(experiment, tasks, store, jobs, cluster)
     summary = summarise(experiment, size, cells)
     command = command_line(experiment.name, size, device, jobs)
     origin = record(command, tasks[0].code, cells, kept, time.perf_counter() - start)
@@ -92,8 +91,8 @@ def tasks_of(experiment: Experiment, scale: Scale, device: str) -> list[Task]:
 
 def _finish(
     experiment: Experiment, tasks: list[Task], store: Store, jobs: int | None, cluster: str | None
-) -> int:
-    """Run what is not finished; return how many cells were. Raise if any fails."""
+) -> tuple[list[Cell], int]:
+    """Run what is not finished; return all cells, and how many were finished. Raise if any fails."""
     left = [task for task in tasks if store.load(task) is None]
     kept, failures = len(tasks) - len(left), 0
     if kept:
@@ -112,10 +111,10 @@ def _finish(
             f"Run the same command again to go on from there."
         )
         raise
-    failed = [task for task in left if store.load(task) is None]
-    if failed:
+    cells = [store.load(task) for task in tasks]
+    if failed := [task for task, cell in zip(tasks, cells, strict=True) if cell is None]:
         raise ExperimentError(_failure_message(experiment, failed, len(tasks), store))
-    return kept
+    return [cell for cell in cells if cell], kept
 
 
 def _failure_message(experiment: Experiment, failed: list[Task], total: int, store: Store) -> str:

@@ -5,6 +5,7 @@ experiment as it is now; the words that the file has are for readers of the file
 """
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import ExperimentError, FileFormatError
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters, plain, restore
-from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
 from exactformer.experiments.engine.figure import save_figure
 from exactformer.experiments.engine.provenance import Provenance
 from exactformer.experiments.engine.store import write_atomically
@@ -185,22 +186,15 @@ def _rows(
     """Yield every stored row, judged, then those that follow from the stored cells."""
     quantities = {quantity.label: quantity for quantity in experiment.quantities_at(scale)}
     for row in stored:
-        label, values, published = row["label"], tuple(map(float, row["values"])), row["published"]
-        if quantity := quantities.pop(label, None):
-            yield judged(quantity, values, scale)
-        else:
-            why = "Not judged: this version has no such quantity."
+        label, published, place, drift = (row[k] for k in ("label", "published", "place", "drift"))
+        quantity = quantities.pop(label, None)
+        if quantity is None:
             unjudged += [label] if published is not None else []
-            yield Row(
-                label,
-                values,
-                published,
-                row["place"],
-                Verdict.NOT_COMPARED,
-                why,
-                row["drift"],
-                ours=published is None,
+            why = "Not judged: this version has no such quantity."
+            quantity = Quantity(
+                label, "", {}, published, place, within=math.inf, note=why, drift=drift
             )
+        yield judged(quantity, tuple(map(float, row["values"])), scale)
     for label, quantity in quantities.items():
         try:
             yield row_of(quantity, scale, cells)

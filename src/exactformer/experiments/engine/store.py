@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from exactformer.core.folders import cache_folder
+from exactformer.core.whole_files import whole_file
 from exactformer.experiments.engine.cell import (
     Cell,
     Failure,
@@ -82,7 +83,7 @@ class Store:
         with (folder / "lock").open("ab") as lock:
             if fcntl is not None:
                 fcntl.lockf(lock, fcntl.LOCK_EX, 1, int(task.key[:15], 16))
-            for unfinished in folder.glob(f"{task.key}*.tmp"):
+            for unfinished in folder.glob(f"{task.key[:40]}*.partial"):
                 unfinished.unlink(missing_ok=True)
             yield
 
@@ -101,12 +102,10 @@ def default_root() -> Path:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write ``data`` so that ``path`` holds either all of it or what it held before."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
+    with whole_file(path, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path)
     if hasattr(os, "O_DIRECTORY"):  # the new name, too, must survive a power cut
         folder = os.open(path.parent, os.O_DIRECTORY)
         try:

@@ -70,7 +70,7 @@ class Summary:
 
     def select(self, **where: Any) -> list[Cell]:
         """Return the cells with these parameters."""
-        return [cell for cell in self.cells if cell.matches(where)]
+        return [cell for cell in self.cells if matches(cell.parameters, where)]
 
     def cell(self, **where: Any) -> Cell:
         """Return the one cell with these parameters."""
@@ -99,15 +99,14 @@ def frame_of(cells: Iterable[Cell]) -> "DataFrame":
     """
     from pandas import DataFrame
 
-    return DataFrame([{**cell.parameters, **_single(cell)} for cell in cells])
-
-
-def _single(cell: Cell) -> dict[str, Any]:
-    return {
-        f"metric {name}" if name in cell.parameters else name: value
-        for name, value in cell.metrics.items()
-        if value is None or isinstance(value, bool | int | float | str)
-    }
+    rows = []
+    for cell in cells:
+        row = dict(cell.parameters)
+        for name, value in cell.metrics.items():
+            if value is None or isinstance(value, bool | int | float | str):
+                row[f"metric {name}" if name in cell.parameters else name] = value
+        rows.append(row)
+    return DataFrame(rows)
 
 
 def summarise(experiment: Experiment, scale: Scale, cells: Iterable[Cell]) -> Summary:
@@ -141,7 +140,7 @@ def row_of(quantity: Quantity, scale: Scale, cells: Sequence[Cell]) -> Row:
     """Return the row of ``quantity`` from finished cells."""
     by_seed: dict[Any, list[Cell]] = {}
     for cell in cells:
-        if cell.matches(quantity.where):
+        if matches(cell.parameters, quantity.where):
             by_seed.setdefault(cell.seed, []).append(cell)
     values = tuple(value for of_seed in by_seed.values() for value in _values(quantity, of_seed))
     return judged(quantity, values, scale)
@@ -156,26 +155,22 @@ def judged(quantity: Quantity, values: tuple[float, ...], scale: Scale) -> Row:
         published=quantity.published,
         place=quantity.place,
         verdict=verdict,
-        why=why,
+        why=f"{why} {quantity.note}".strip(),
         drift=quantity.drift,
         ours=quantity.ours or quantity.published is None,
     )
 
 
 def _values(quantity: Quantity, cells: Sequence[Cell]) -> tuple[float, ...]:
-    found = _metric(quantity, cells)
-    return tuple(map(float, found)) if isinstance(found, Sequence) else (float(found),)
-
-
-def _metric(quantity: Quantity, cells: Sequence[Cell]) -> float | Sequence[float]:
+    """Return what the cells of one seed say: one value, or one for each model of an ensemble."""
     if callable(quantity.metric):
-        return quantity.metric(cells)
-    (cell,) = cells
-    metrics = cell.metrics
-    if quantity.metric not in metrics:
-        raise ExperimentError(
-            f"The row {quantity.label!r} wants the metric {quantity.metric!r}; the cell has "
-            f"{', '.join(sorted(metrics)) or 'none'}."
-        )
-    value: float | Sequence[float] = metrics[quantity.metric]
-    return value
+        found = quantity.metric(cells)
+    else:
+        (cell,) = cells
+        if quantity.metric not in cell.metrics:
+            raise ExperimentError(
+                f"The row {quantity.label!r} wants the metric {quantity.metric!r}; the cell has "
+                f"{', '.join(sorted(cell.metrics)) or 'none'}."
+            )
+        found = cell.metrics[quantity.metric]
+    return tuple(map(float, found)) if isinstance(found, Sequence) else (float(found),)

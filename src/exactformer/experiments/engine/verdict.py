@@ -52,11 +52,6 @@ def spread(values: Sequence[float]) -> float | None:
 
 def judge(quantity: Quantity, values: Sequence[float], scale: Scale) -> tuple[Verdict, str]:
     """Compare a quantity's values over seeds with the published value; give the reason."""
-    verdict, why = _compare(quantity, values, scale)
-    return verdict, f"{why} {quantity.note}".strip()
-
-
-def _compare(quantity: Quantity, values: Sequence[float], scale: Scale) -> tuple[Verdict, str]:
     published, ours = quantity.published, mean(values)
     if published is None or math.isinf(quantity.within):
         return Verdict.NOT_COMPARED, ""
@@ -110,11 +105,8 @@ def overall(
 ) -> tuple[Verdict, str]:
     """Judge the paper by what is the paper's, unless there is something ``unjudged`` among that."""
     if unjudged:
-        what = "; ".join(unjudged)
-        return (
-            Verdict.NOT_COMPARED,
-            f"The stored run does not fit this version: {what}. Run it again.",
-        )
+        why = f"The stored run does not fit this version: {'; '.join(unjudged)}. Run it again."
+        return Verdict.NOT_COMPARED, why
     claimed = [(part.text, holds) for part, holds in statements if part.of_paper]
     corrections = [part for part, holds in statements if part.corrects and holds]
     by_kind = {kind: [r for r in rows if not r.ours and r.verdict is kind] for kind in Verdict}
@@ -125,27 +117,23 @@ def overall(
         why = f"{what} at smoke scale, which is too small to compare with published values."
         return Verdict.NOT_COMPARED, why
     holding = f"Every {'other ' if corrections else ''}statement of the paper holds"
+    first = f"{holding}. " if claimed else ""
     if off := by_kind[Verdict.DIFFERS]:
-        far = "; ".join(f"{row.label} ({distance(row.mean, row.published or 0.0)})" for row in off)
         met = [Verdict.REPRODUCED, Verdict.BETTER, Verdict.CORRECTED]
         share = f"{len(off)} of {len(off) + sum(len(by_kind[k]) for k in met)} published values"
-        if not claimed:
-            return Verdict.NOT_REPRODUCED, f"Ours differ from {share}: {far}."
-        return Verdict.NUMBERS_DIFFER, f"{holding}. Ours differ from {share}: {far}."
-    if by_kind[Verdict.CORRECTED] or corrections:
-        wrong = [row.label for row in by_kind[Verdict.CORRECTED]]
-        wrong += [part.text for part in corrections]
-        rest = f"{holding}. " if claimed else ""
-        return Verdict.CORRECTED, f"{rest}The paper's text is corrected in: {'; '.join(wrong)}."
+        verdict = Verdict.NUMBERS_DIFFER if claimed else Verdict.NOT_REPRODUCED
+        return verdict, f"{first}Ours differ from {share}: {_distances(off)}."
+    if wrong := [row.label for row in by_kind[Verdict.CORRECTED]] + [p.text for p in corrections]:
+        return Verdict.CORRECTED, f"{first}The paper's text is corrected in: {'; '.join(wrong)}."
     if ahead := by_kind[Verdict.BETTER]:
-        far = "; ".join(
-            f"{row.label} ({distance(row.mean, row.published or 0.0)})" for row in ahead
-        )
-        first = f"{holding}. " if claimed else ""
-        return Verdict.BETTER, f"{first}Better than published: {far}."
+        return Verdict.BETTER, f"{first}Better than published: {_distances(ahead)}."
     if by_kind[Verdict.REPRODUCED]:
         values = f"{holding}, and every" if claimed else "Every"
         return Verdict.REPRODUCED, f"{values} published value is met."
     if claimed:
         return Verdict.REPRODUCED, f"{holding}."
     return Verdict.BEYOND, "This goes beyond the paper and tests no claim of it."
+
+
+def _distances(rows: "Sequence[Row]") -> str:
+    return "; ".join(f"{row.label} ({distance(row.mean, row.published or 0.0)})" for row in rows)

@@ -20,18 +20,18 @@ The control, y(t) = half x(t) and half the mean, is equivariant: its floor is 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.engine.cell import Metrics, Parameters
 from exactformer.figures.style import BLUE, GREEN, ORANGE, list_down, subplots
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 ORDERED = ("reverse", "first", "memory")
 CONTROL = "half the mean"
@@ -44,31 +44,18 @@ TARGETS = {
 MEAN, VARIANCE = 0.5, 1 / 12  # of a token, uniform on [0, 1]
 
 
-@dataclass(frozen=True)
-class Size:
-    """How large models and data are, and how long they are trained."""
-
-    tau: int
-    models: int
-    steps: int
-    sequences: int
-    width: int
-    rate: float = 5e-3
-    batch: int = 128
-    tests: int = 10_000
-
-
-SIZES = by_scale(
-    Size(3, 1, 700, 8000, 32, rate=1e-2, batch=64),
-    Size(5, 2, 1200, 20_000, 32),
-    Size(5, 4, 3000, 50_000, 32),
+_COMMON = {"width": 32, "tests": 10_000}
+SIZES: dict[Scale, dict[str, Any]] = by_scale(
+    {"tau": 3, "models": 1, "steps": 700, "sequences": 8000, "rate": 1e-2, "batch": 64},
+    {"tau": 5, "models": 2, "steps": 1200, "sequences": 20_000, "rate": 5e-3, "batch": 128},
+    {"tau": 5, "models": 4, "steps": 3000, "sequences": 50_000, "rate": 5e-3, "batch": 128},
 )
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """Return one ensemble for each target, with positions and without."""
     return [
-        {"target": target, "positions": positions, **asdict(SIZES[scale]), "seed": 0}
+        {"target": target, "positions": positions, **_COMMON, **SIZES[scale], "seed": 0}
         for target in TARGETS
         for positions in (False, True)
     ]
@@ -76,8 +63,6 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 def matrix(target: str, tau: int) -> NDArray[Any]:
     """Return T."""
-    import numpy as np
-
     lag = np.subtract.outer(np.arange(tau), np.arange(tau))
     return {
         "reverse": np.eye(tau)[::-1],
@@ -89,8 +74,6 @@ def matrix(target: str, tau: int) -> NDArray[Any]:
 
 def nearest_equivariant(T: NDArray[Any]) -> NDArray[Any]:
     """Return T̄ = a I + b (𝟙𝟙ᵀ − I), the mean of Pᵀ T P over all permutations."""
-    import numpy as np
-
     tau = len(T)
     a = np.trace(T) / tau
     b = (T.sum() - np.trace(T)) / max(tau * (tau - 1), 1)
@@ -105,8 +88,6 @@ def floor(T: NDArray[Any]) -> float:
 
 def run(parameters: Parameters, device: str) -> Metrics:
     """Train an ensemble; measure its errors, and its symmetry in double precision."""
-    import numpy as np
-
     from exactformer.learning.ensembles import (
         AttentionConfiguration,
         AttentionEnsemble,
@@ -137,17 +118,11 @@ def run(parameters: Parameters, device: str) -> Metrics:
         ],
         device=device,
     )
-    protocol = EnsembleProtocol(
-        parameters["steps"],
-        parameters["batch"],
-        parameters["rate"],
-        clip=1.0,
-        reports=25,
-        seed=seed,
-    )
+    steps, batch, rate = (parameters[name] for name in ("steps", "batch", "rate"))
+    protocol = EnsembleProtocol(steps, batch, rate, clip=1.0, reports=25, seed=seed)
     history = train(ensemble, x, x @ T.T, protocol, validation=(held_out, held_out @ T.T))
     errors = evaluate(ensemble, fresh, fresh @ T.T).tolist()
-    best = int(np.argmin(history.final))
+    best = int(np.nanargmin(history.final))
     return {
         "mse": errors,
         "best_mse": errors[best],
@@ -179,7 +154,7 @@ def quantities(scale: Scale) -> list[Quantity]:
 
     def least(row: Mapping[str, Any]) -> float | None:
         known = row["row"] == error and not row["positions"] and row["target"] in ORDERED
-        return floor(matrix(row["target"], SIZES[scale].tau)) if known else None
+        return floor(matrix(row["target"], SIZES[scale]["tau"])) if known else None
 
     def drift(row: Mapping[str, Any]) -> float:
         return inf if row["row"] != error else 3.0 if least(row) is None else 0.05
@@ -196,41 +171,35 @@ def quantities(scale: Scale) -> list[Quantity]:
     )
 
 
+_LOOKS = (
+    (False, "without positions", {"marker": "o", "color": BLUE}, -0.1),
+    (True, "with positions", {"marker": "^", "color": GREEN}, 0.1),
+)
+
+
 def draw(summary: Summary) -> Figure:
     """Draw errors beside the floors, and how far models are from symmetric."""
     figure, (errors, deviations) = subplots(10.5, 3.8, 1, 2, width_ratios=(1.6, 1))
-    _errors(errors, summary)
-    _deviations(deviations, summary)
-    return figure
-
-
-def _errors(axes: Axes, summary: Summary) -> None:
     for place, target in enumerate(TARGETS):
-        for positions, colour, marker, aside in ((False, BLUE, "o", -0.1), (True, GREEN, "^", 0.1)):
-            cell = summary.cell(target=target, positions=positions)
-            values = cell.metrics["mse"]
-            label = ("with positions" if positions else "without positions") if not place else None
-            look: Any = {"color": colour, "fillstyle": "none", "ms": 6, "label": label}
-            axes.plot(values, [place + aside] * len(values), marker, **look)
-        least = cell.metrics["floor"]
-        if least > 1e-12:
+        for positions, name, colours, aside in _LOOKS:
+            metrics = summary.cell(target=target, positions=positions).metrics
+            look: Any = {**colours, "ls": "", "fillstyle": "none", "ms": 6}
+            heights = [place + aside] * len(metrics["mse"])
+            errors.plot(metrics["mse"], heights, label=None if place else name, **look)
+            deviations.plot(metrics["deviation"], place, **look)
+        if metrics["floor"] > 1e-12:
             label = None if place else "floor of equivariant maps"
-            axes.plot([least] * 2, [place - 0.32, place + 0.32], color=ORANGE, lw=2, label=label)
-    list_down(axes, list(TARGETS.values()))
-    axes.set(xscale="log", xlabel="mean squared error, a mark for each seed")
-    axes.set_title("Trained models and the floor of symmetry")
-    axes.legend(loc="lower left")
-
-
-def _deviations(axes: Axes, summary: Summary) -> None:
-    for place, target in enumerate(TARGETS):
-        for positions, colour, marker in ((False, BLUE, "o"), (True, GREEN, "^")):
-            deviation = summary.cell(target=target, positions=positions).metrics["deviation"]
-            axes.plot(deviation, place, marker, color=colour, fillstyle="none", ms=6)
-    list_down(axes, [""] * len(TARGETS))
-    axes.set(xscale="log", xlabel=r"largest $|\hat H(x\circ p)-\hat H(x)\circ p|$, relative")
-    axes.set_xlim(1e-17, 10)
-    axes.set_title("Equivariance, to rounding or not")
+            ends = [place - 0.32, place + 0.32]
+            errors.plot([metrics["floor"]] * 2, ends, color=ORANGE, lw=2, label=label)
+    list_down(errors, list(TARGETS.values()))
+    errors.set(xscale="log", xlabel="mean squared error, a mark for each seed")
+    errors.set_title("Trained models and the floor of symmetry")
+    errors.legend(loc="lower left")
+    list_down(deviations, [""] * len(TARGETS))
+    deviations.set(xscale="log", xlabel=r"largest $|\hat H(x\circ p)-\hat H(x)\circ p|$, relative")
+    deviations.set_xlim(1e-17, 10)
+    deviations.set_title("Equivariance, to rounding or not")
+    return figure
 
 
 EXPERIMENT = Experiment(

@@ -18,6 +18,8 @@ from itertools import product
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale
 from exactformer.experiments.jiang.rates import ALPHAS, TERMS, bound, singular_values, slope, tail
 
@@ -89,17 +91,17 @@ Curve = dict[int, float]
 
 
 def curve(cells: Sequence[Cell], kind: str, rank: str, metric: str | None = None) -> Curve:
-    """Return error against head size: the best start where there are several."""
+    """Return error against head size: of several starts the best that did not diverge."""
     (cell,) = [cell for cell in cells if cell.parameters["kind"] == kind]
     values = cell.metrics[metric or ("float32" if kind == "constructed" else "mse")][rank]
-    best = [min(v) if isinstance(v, list) else v for v in values]
+    best = [float(np.fmin.reduce(np.atleast_1d(value))) for value in values]
     return dict(zip(cell.parameters["heads"], best, strict=True))
 
 
 def trained(cells: Sequence[Cell], rank: str) -> Curve:
     """Return the best that training found, from either start."""
     warm, scratch = (curve(cells, kind, rank) for kind in ("warm", "scratch"))
-    return {m: min(warm[m], scratch[m]) for m in warm}
+    return {m: float(np.fmin(warm[m], scratch[m])) for m in warm}
 
 
 def _slope(kind: str, last: int, part: str, metric: str | None = None) -> Callable[..., float]:

@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
-from exactformer.experiments.jiang.vision import full_size, image_data
+from exactformer.experiments.jiang.vision import full_size, image_data, trained
 from exactformer.experiments.real_data import MADE_UP, minilm, multi30k
 from exactformer.figures.style import GREY, ORANGE, subplots
 
@@ -41,15 +42,12 @@ _KEPT = 96
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """One cell for each model; the vision transformer's has all its seeds."""
-    inputs = by_scale(16, 64, 256)[scale]
-    sentences = {
-        "model": SENTENCES,
-        "inputs": inputs,
-        "tokens": TOKENS,
-        "made_up": scale is Scale.SMOKE,
-        "seed": 0,
-    }
-    return [{"model": VISION, "inputs": inputs, **full_size(scale), "seed": 0}, sentences]
+    common = {"inputs": by_scale(16, 64, 256)[scale], "seed": 0}
+    sentences = {"tokens": TOKENS, "made_up": scale is Scale.SMOKE}
+    return [
+        {"model": VISION, **full_size(scale), **common},
+        {"model": SENTENCES, **sentences, **common},
+    ]
 
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -63,7 +61,6 @@ def _vision(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Analyse the trained vision transformers, one per seed."""
     import torch
 
-    from exactformer.experiments.jiang.vision_weights import trained
     from exactformer.experiments.models.vision.model import normalised
 
     known = trained(parameters, device)
@@ -94,7 +91,11 @@ def _minilm(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def texts(parameters: Mapping[str, Any], tokenizer: Any) -> list[dict[str, Any]]:
     """Return batches of texts of exactly so many tokens: sentences in a row, cut where they end."""
     count, tokens = parameters["inputs"], parameters["tokens"]
-    lines = _sentences(parameters)
+    random = np.random.default_rng(parameters["seed"])
+    if parameters["made_up"]:
+        lines = [MADE_UP[k] for k in random.integers(len(MADE_UP), size=16 * count)]
+    else:
+        lines = random.permutation(np.array(multi30k("test_2016_flickr"))).tolist()
     whole: list[str] = []
     place = 0
     while len(whole) < count:
@@ -103,22 +104,8 @@ def texts(parameters: Mapping[str, Any], tokenizer: Any) -> list[dict[str, Any]]
             text.append(lines[place % len(lines)])
             place += 1
         whole.append(" ".join(text))
-    return [
-        dict(
-            tokenizer(
-                whole[start : start + 32], return_tensors="pt", truncation=True, max_length=tokens
-            )
-        )
-        for start in range(0, count, 32)
-    ]
-
-
-def _sentences(parameters: Mapping[str, Any]) -> list[str]:
-    random = np.random.default_rng(parameters["seed"])
-    if parameters["made_up"]:
-        drawn = random.integers(len(MADE_UP), size=16 * parameters["inputs"])
-        return [MADE_UP[k] for k in drawn]
-    return [str(line) for line in random.permutation(np.array(multi30k("test_2016_flickr")))]
+    options = {"return_tensors": "pt", "truncation": True, "max_length": tokens}
+    return [dict(tokenizer(whole[k : k + 32], **options)) for k in range(0, count, 32)]
 
 
 _DRAWN = ("violins", "control means", "layers", "head_dim")
@@ -152,13 +139,10 @@ def _concentration(found: Spectrum) -> dict[str, float]:
     }
 
 
-def _variation(layer: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _variation(layer: Any) -> NDArray[np.float64]:
     """Return spread over mean of the leading singular values, (heads, LEADING)."""
     mean, spread = (part[:, :LEADING] for part in (layer.mean, layer.spread))
-    found: np.ndarray[Any, np.dtype[np.float64]] = spread / np.maximum(
-        mean, np.finfo(np.float64).tiny
-    )
-    return found
+    return np.asarray(spread / np.maximum(mean, np.finfo(np.float64).tiny))
 
 
 def _spectrum(model: Any, inputs: Any, seed: int = 0) -> Spectrum:
@@ -190,11 +174,6 @@ _ROWS = {
 }
 
 
-def _mean(summary: Summary, model: str, metric: str) -> float:
-    value = summary.cell(model=model).metrics[metric]
-    return sum(value) / len(value) if isinstance(value, list) else float(value)
-
-
 _RESOLVED = 1e-6
 """Values below this share of the largest are rounding, and not drawn."""
 
@@ -203,13 +182,10 @@ def draw(summary: Summary) -> Figure:
     """Draw first and last layer of each model, one row a model."""
     figure, panels = subplots(12, 7.2, len(NAMES), 2)
     for row, (model, name) in zip(panels, NAMES.items(), strict=True):
-        cell = summary.cell(model=model)
-        last = cell.metrics["layers"] - 1
-        for place, (axes, layer) in enumerate(zip(row, (0, last), strict=True)):
-            samples = np.array(cell.metrics["violins"][place])
-            control = np.array(cell.metrics["control means"][place])
-            _panel(axes, samples, control)
-            which = "first" if layer == 0 else "last"
+        metrics = summary.cell(model=model).metrics
+        drawn = zip(metrics["violins"], metrics["control means"], ("first", "last"), strict=True)
+        for axes, (samples, control, which) in zip(row, drawn, strict=True):
+            _panel(axes, np.array(samples), np.array(control))
             axes.set_title(f"{name}: first head of the {which} layer", fontsize=9)
     panels[0, 0].legend(fontsize=8)
     return figure
@@ -256,11 +232,12 @@ EXPERIMENT = Experiment(
     "the median coefficient of variation of the leading singular values is below one half"
 )
 def _(summary: Summary) -> bool:
-    return all(_mean(summary, model, "cv") < 0.5 for model in NAMES)
+    return all(summary[f"{name}: {_ROWS['cv']}"] < 0.5 for name in NAMES.values())
 
 
 @EXPERIMENT.states("the effective rank is below the numerical rank", ours=True)
 def _(summary: Summary) -> bool:
     return all(
-        _mean(summary, model, "effective") < _mean(summary, model, "rank") for model in NAMES
+        summary[f"{name}: {_ROWS['effective']}"] < summary[f"{name}: {_ROWS['rank']}"]
+        for name in NAMES.values()
     )

@@ -19,11 +19,11 @@ with 128 states, all versions and seeds in one batched ensemble. Beside what tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
+from exactformer.experiments import Experiment, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, legend, subplots
 
 if TYPE_CHECKING:
@@ -51,18 +51,13 @@ INVARIANT, VARYING = "floor of causal time-invariant models", "floor of causal m
 REGISTER = "RNN, shift register"
 """Constructed: τ states that hold the last τ inputs; for kernels, versions with one for all times."""
 
-_NAMES = ("tau", "ends", "taps", "states", "width", "seeds")
-_TRAINING = ("pool", "test", "batch", "steps", "rnn_steps")
-
-
-def _size(sizes: Sequence[int], training: Sequence[int]) -> dict[str, Any]:
-    return dict(zip((*_NAMES, *_TRAINING), (*sizes, *training), strict=True))
-
-
-SIZES = by_scale(
-    _size((8, 2, 3, 16, 32, 1), (2**12, 2**10, 32, 900, 1500)),
-    _size((16, 5, 5, 64, 64, 2), (2**14, 2**11, 128, 4000, 4000)),
-    _size((32, 10, 5, 128, 128, 5), (2**17, 2**13, 256, 24_000, 6000)),
+SIZES: dict[Scale, dict[str, Any]] = by_scale(
+    {"tau": 8, "ends": 2, "taps": 3, "states": 16, "width": 32, "seeds": 1}
+    | {"pool": 2**12, "test": 2**10, "batch": 32, "steps": 900, "rnn_steps": 1500},
+    {"tau": 16, "ends": 5, "taps": 5, "states": 64, "width": 64, "seeds": 2}
+    | {"pool": 2**14, "test": 2**11, "batch": 128, "steps": 4000, "rnn_steps": 4000},
+    {"tau": 32, "ends": 10, "taps": 5, "states": 128, "width": 128, "seeds": 5}
+    | {"pool": 2**17, "test": 2**13, "batch": 256, "steps": 24_000, "rnn_steps": 6000},
 )
 
 TEST_SEED = 2**31 - 1
@@ -148,45 +143,35 @@ def register_error(target: LinearTarget) -> float:
     return float(((LinearTarget(response)(x) - target(x)) ** 2).mean())
 
 
-def label(model: str, version: str) -> str:
-    """Return the name of a row."""
-    return f"{model}, {version}"
-
-
-Published = Mapping[tuple[str, str], tuple[float, str]]
-"""Printed value and note, by model and version."""
-
-
 def linear_experiment(
     name: str,
     kernel: str,
-    published: Published,
-    errata: Mapping[tuple[str, str], str],
+    *,
+    published: Mapping[str, float],
+    errata: Mapping[str, str],
+    note: Mapping[str, str] | None = None,
     **about: Any,
 ) -> Experiment:
-    """Return the experiment of one kernel, with a row for each version and model of it.
+    """Return the experiment of one kernel, with a row "MODEL, VERSION" for all that there is of both.
 
-    ``errata`` has the reason why a published value is wrong.
+    Published values, notes on them and errata are tables by row; ``about`` is the rest.
     """
     found = []
     for version in VERSIONS[kernel]:
         learnt, known = models_of(version)
-        table = {model: published.get((model, version), (None, "")) for model in learnt}
         found += rows(
             f"{{model}}, {version}",
             version,
             {"model": learnt},
-            published=lambda row, table=table: table[row["model"]][0],
-            note=lambda row, table=table: table[row["model"]][1],
+            published=published,
+            note=note or {},
+            errata=errata,
             place=about["source"].rpartition(", ")[2],
             better=lambda row: "lower" if row["model"] == TRANSFORMER else None,
-            errata=lambda row, version=version: errata.get((row["model"], version), ""),
             drift=9.0,
         )
-        found += [
-            Quantity(label(kind, version), _error(kind, version), {"model": LIMITS}, drift=9.0)
-            for kind in known
-        ]
+        limits = {kind: _error(kind, version) for kind in known}
+        found += rows(f"{{row}}, {version}", limits, where={"model": LIMITS}, drift=9.0)
     return Experiment(
         name,
         cells=partial(cells, kernel=kernel),
@@ -232,27 +217,6 @@ def draw(summary: Summary) -> Figure:
     axes.set_xlim(-0.5, len(versions) - 0.5)
     axes.grid(axis="x", visible=False)
     axes.set_ylabel("mean squared error on fresh sequences")
-    _legend(figure)
-    return figure
-
-
-def _version(axes: Axes, summary: Summary, place: int, version: str) -> None:
-    learnt, known = models_of(version)
-    for model in learnt:
-        x = place + (LEARNT.index(model) - 1.5) * _STEP
-        row = summary.row(label(model, version))
-        axes.plot([x] * len(row.values), row.values, "o", color=_COLOURS[model], fillstyle="none")
-        if row.published is not None:
-            axes.plot(x, row.published, "*", zorder=0, **_STAR)
-    for kind in known:
-        value = summary[label(kind, version)]
-        if kind in _FLOORS:
-            axes.plot([place - 0.42, place + 0.42], [value] * 2, **_FLOORS[kind])
-        elif kind == CONSTRUCTED:
-            axes.plot(place - 1.5 * _STEP, value, "x", color=BLUE)
-
-
-def _legend(figure: Figure) -> None:
     ring = {"marker": "o", "fillstyle": "none", "linestyle": ""}
     looks = {
         **{model: {"color": colour, **ring} for model, colour in _COLOURS.items()},
@@ -261,3 +225,20 @@ def _legend(figure: Figure) -> None:
         "print": {"marker": "*", "linestyle": "", **_STAR},
     }
     legend(figure, looks, ncols=2)
+    return figure
+
+
+def _version(axes: Axes, summary: Summary, place: int, version: str) -> None:
+    learnt, known = models_of(version)
+    for model in learnt:
+        x = place + (LEARNT.index(model) - 1.5) * _STEP
+        row = summary.row(f"{model}, {version}")
+        axes.plot([x] * len(row.values), row.values, "o", color=_COLOURS[model], fillstyle="none")
+        if row.published is not None:
+            axes.plot(x, row.published, "*", zorder=0, **_STAR)
+    for kind in known:
+        value = summary[f"{kind}, {version}"]
+        if kind in _FLOORS:
+            axes.plot([place - 0.42, place + 0.42], [value] * 2, **_FLOORS[kind])
+        elif kind == CONSTRUCTED:
+            axes.plot(place - 1.5 * _STEP, value, "x", color=BLUE)

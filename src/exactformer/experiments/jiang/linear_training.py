@@ -29,16 +29,10 @@ def learn(
     targets: Mapping[str, LinearTarget], parameters: Mapping[str, Any], device: str
 ) -> dict[str, Any]:
     """Train one model for each version and seed, all at once; return test errors by version."""
-    pool, test = (
-        torch.tensor(next(iter(targets.values())).sample(count, seed), device=device)
-        for count, seed in (
-            (parameters["pool"], parameters["seed"]),
-            (parameters["test"], TEST_SEED),
-        )
-    )
-    outputs, wanted = (
-        torch.stack([target(x) for target in targets.values()]) for x in (pool, test)
-    )
+    sample = next(iter(targets.values())).sample
+    pool = torch.tensor(sample(parameters["pool"], parameters["seed"]), device=device)
+    test = torch.tensor(sample(parameters["test"], TEST_SEED), device=device)
+    outputs, wanted = (torch.stack([y(x) for y in targets.values()]) for x in (pool, test))
     # Outputs are learnt at variance 1, so that one learning rate serves all versions. A transformer
     # may also be given mean 0, since its last layer has a bias; a linear RNN starts from h = 0.
     attention = parameters["model"] == TRANSFORMER
@@ -100,17 +94,10 @@ def _ensemble(parameters: Mapping[str, Any], seeds: Sequence[int], device: str) 
     """Return equal models but for their seeds."""
     tau, model = parameters["tau"], parameters["model"]
     if model == TRANSFORMER:
-        attention = AttentionConfiguration(
-            head_dim=tau,
-            width=parameters["width"],
-            features=tau,
-            value_dim=tau,
-            positions="one-hot",
-            tokens=tau,
-        )
-        ensemble = AttentionEnsemble(
-            [replace(attention, seed=seed) for seed in seeds], device=device
-        )
+        sizes = {"head_dim": tau, "features": tau, "value_dim": tau, "width": parameters["width"]}
+        attention = AttentionConfiguration(**sizes, positions="one-hot", tokens=tau)
+        models = [replace(attention, seed=seed) for seed in seeds]
+        ensemble = AttentionEnsemble(models, device=device)
         with torch.no_grad():
             for net in (ensemble.inner, ensemble.outer):
                 for weight in list(net.weights)[:-1]:

@@ -15,12 +15,14 @@ ahead as section 6.2 prints it, or back. Beside C_RNN stands the least error of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from exactformer.experiments import Cell, Experiment, Metric, Scale, Summary, by_scale, rows
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, subplots
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, diverging, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 COUPLING, FILTER = "coupling", "filter"
 PUBLISHED = (1.265, 0.5, 0.4)
 """σ_1, σ_2, σ_3 after mixing, appendix D.3."""
-NOTES = {"1": "It is √((7 + √33)/8) = 1.2622; the published value is off in the third decimal."}
+_CLOSED = "It is √((7 + √33)/8) = 1.2622; the published value is off in the third decimal."
 PUBLISHED_RNN = 1.58e-7
 """The RNN's error on the mixed target, table 2."""
 TAU, LENGTH = 32, 5
@@ -58,8 +60,6 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
 
 def rho(u: Any, v: Any) -> Any:
     """Return equation (100)."""
-    import numpy as np
-
     return 1 + 2 * np.sin(2 * pi * u) * np.sin(2 * pi * v)
 
 
@@ -93,8 +93,6 @@ def _three(values: Any) -> list[float]:
 
 def closed_form(strength: float, seen: bool = False) -> list[float]:
     """Return σ_1 ≥ σ_2 ≥ σ_3 of ρ_a; with ``seen``, those of ρ_a − 1."""
-    import numpy as np
-
     a = strength
 
     def sine(b: float) -> float:
@@ -142,16 +140,14 @@ def _filter(causal: bool, seed: int) -> dict[str, Any]:
     }
 
 
-def _at(name: str, k: int, strength: float = 1.0) -> Callable[[Sequence[Cell]], float]:
-    def metric(cells: Sequence[Cell]) -> float:
+def _sigma(name: str, k: int, strength: float = 1.0) -> Metric:
+    """Return the metric σ_k at one strength of mixing."""
+
+    def sigma_k(cells: Sequence[Cell]) -> float:
         (cell,) = cells
         return float(cell.metrics[name][cell.parameters["strengths"].index(strength)][k - 1])
 
-    return metric
-
-
-def _sigma(name: str, *ks: int, strength: float = 1.0) -> dict[str, Metric]:
-    return {str(k): _at(name, k, strength) for k in ks}
+    return sigma_k
 
 
 def draw(summary: Summary) -> Figure:
@@ -168,10 +164,6 @@ def draw(summary: Summary) -> Figure:
 
 
 def _picture(axes: Axes, strength: float) -> Any:
-    import numpy as np
-
-    from exactformer.figures.style import diverging
-
     grid = np.linspace(0.0, 1.0, 201)
     values = rho(grid[:, None], grid[None, :] + strength * grid[:, None])
     look: Any = {"origin": "lower", "extent": (0, 1, 0, 1), "cmap": diverging()}
@@ -196,13 +188,10 @@ def _curves(axes: Axes, cell: Cell) -> None:
 
 
 def _filters(axes: Axes, summary: Summary) -> None:
-    for causal, name, colour in (
-        (False, "filter as printed", ORANGE),
-        (True, "causal filter: 0, rounded", BLUE),
-    ):
-        found = sorted(
-            max(cell.metrics["floor"], 1e-33) for cell in summary.select(part=FILTER, causal=causal)
-        )
+    looks = {False: ("filter as printed", ORANGE), True: ("causal filter: 0, rounded", BLUE)}
+    for causal, (name, colour) in looks.items():
+        cells = summary.select(part=FILTER, causal=causal)
+        found = sorted(max(cell.metrics["floor"], 1e-33) for cell in cells)
         axes.semilogy(range(1, len(found) + 1), found, "o", color=colour, label=name)
     axes.axhline(PUBLISHED_RNN, color=GREY, lw=1, ls="--")
     axes.text(1, PUBLISHED_RNN * 3, "printed for a trained RNN: 1.58e-7", color=GREY, fontsize=8)
@@ -220,24 +209,20 @@ EXPERIMENT = Experiment(
     run=run,
     quantities=[
         *rows(
-            "σ_{row} before mixing",
-            _sigma("computed", 1, 2, strength=0.0),
+            "σ_{row}",
+            {
+                **{f"{k} before mixing": _sigma("computed", k, strength=0.0) for k in (1, 2)},
+                **{f"{k} after mixing": _sigma("computed", k) for k in (1, 2, 3)},
+                **{f"{k}, closed form": _sigma("closed", k) for k in (1, 2, 3)},
+                **{f"{k} of what the softmax sees": _sigma("seen", k) for k in (1, 2)},
+            },
             where={"part": COUPLING},
-            published=1.0,
+            published={f"σ_{k} before mixing": 1.0 for k in (1, 2)}
+            | {f"σ_{k} after mixing": value for k, value in enumerate(PUBLISHED, 1)},
             place="appendix D.3",
             within=0.01,
+            note={"σ_1 after mixing": _CLOSED},
         ),
-        *rows(
-            "σ_{row} after mixing",
-            _sigma("computed", 1, 2, 3),
-            where={"part": COUPLING},
-            published=lambda row: PUBLISHED[int(row["row"]) - 1],
-            place="appendix D.3",
-            within=0.01,
-            note=lambda row: NOTES.get(row["row"], ""),
-        ),
-        *rows("σ_{row}, closed form", _sigma("closed", 1, 2, 3), where={"part": COUPLING}),
-        *rows("σ_{row} of what the softmax sees", _sigma("seen", 1, 2), where={"part": COUPLING}),
         *rows(
             "filter as printed: least error of a linear RNN{row}",
             {"": "floor", " with biases": "floor with biases"},
@@ -245,10 +230,7 @@ EXPERIMENT = Experiment(
         ),
         *rows(
             "causal filter: {row}",
-            {
-                "least error of a linear RNN": ("floor", inf),
-                "C_RNN (2 before)": ("C_RNN", 1e-3),
-            },
+            {"least error of a linear RNN": ("floor", inf), "C_RNN (2 before)": ("C_RNN", 1e-3)},
             where={"part": FILTER, "causal": True},
         ),
     ],

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from exactformer.experiments import Cell, Summary
 from exactformer.experiments.jiang.rates import ALPHAS, TERMS
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, subplots
 
 _COLOURS = dict(zip(TERMS, (BLUE, ORANGE, GREEN), strict=True))
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -29,13 +28,17 @@ _ABOVE, _BELOW = (2e-8, 20.0), (2e-16, 4e-14)
 
 def rates_figure(summary: Summary) -> Figure:
     """Draw error against head size, one panel for each α."""
-    figure = Figure(figsize=(11, 6.2), layout=ConstrainedLayoutEngine(hspace=0.01))
-    panels = figure.subplots(2, 2, sharex="col", height_ratios=(6, 1))
+    figure, panels = subplots(11, 6.2, 2, 2, sharex="col", height_ratios=(6, 1))
+    figure.set_layout_engine("constrained", hspace=0.01)
     for letter, alpha, (above, below) in zip("ab", ALPHAS, panels.T, strict=True):
         cells = {c.parameters["kind"]: c for c in summary.select(alpha=alpha)}
         for axes in (above, below):
             _panel(axes, alpha, cells)
-        _bounds(above, cells["constructed"])
+        # Bounds leave rounding out, which is all there is below the break.
+        built = cells["constructed"]
+        for rank, colour in _COLOURS.items():
+            bounds = built.metrics["bound"][rank]
+            above.plot(built.parameters["heads"], bounds, color=colour, lw=0.7, alpha=0.6)
         _break(above, below)
         above.set_title(f"({letter})  $\\sigma_k = k^{{-{alpha:g}}}$")
         below.set_xlabel("head size $m_h$")
@@ -60,20 +63,12 @@ def _panel(axes: Axes, alpha: float, cells: dict[str, Cell]) -> None:
             "warm-started": (heads, cells["warm"].metrics["mse"][rank]),
         }
         starts = np.array(cells["scratch"].metrics["mse"][rank])
-        drawn["from scratch"] = (heads, starts.min(axis=1))
-        axes.fill_between(
-            heads, starts.min(axis=1), starts.max(axis=1), color=colour, alpha=0.1, lw=0
-        )
+        best, worst = np.fmin.reduce(starts, axis=1), np.fmax.reduce(starts, axis=1)
+        drawn["from scratch"] = (heads, best)
+        axes.fill_between(heads, best, worst, color=colour, alpha=0.1, lw=0)
         for name, (x, y) in drawn.items():
             axes.plot(x, np.where(np.asarray(y) > 0, y, np.nan), color=colour, **_LOOKS[name])
     axes.axhline(built.metrics["formula in float32"]["2"], color=INK, lw=0.8, ls=(0, (1, 3)))
-
-
-def _bounds(axes: Axes, built: Cell) -> None:
-    """Draw the bounds above the break: they leave rounding out, which is all there is below."""
-    for rank, colour in _COLOURS.items():
-        heads, values = built.parameters["heads"], built.metrics["bound"][rank]
-        axes.plot(heads, values, color=colour, lw=0.7, alpha=0.6)
 
 
 def _break(above: Axes, below: Axes) -> None:

@@ -4,7 +4,7 @@ All of them answer the same held-out sequences, drawn in float32 so that the ref
 the very inputs the models see. Errors are mean squares over sequences and tokens.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -54,40 +54,34 @@ def mean_squares(prediction: Tensor, exact: Tensor) -> list[float]:
 
 
 def constructed(
-    alpha: float, rank: str, heads: Sequence[int], pieces: int, dtype: torch.dtype, device: str
+    alpha: float, ranks: Iterable[str], heads: Sequence[int], pieces: int
 ) -> FusedCoupling:
-    """Carry out Theorem 4.1 for every head size: √σ_k φ_k and √σ_k ψ_k at the knots, k ≤ m_h."""
+    """Carry out Theorem 4.1 for every rank and head size: √σ_k φ_k, √σ_k ψ_k at the knots, k ≤ m_h."""
     knots = torch.linspace(0, 1, pieces + 1, dtype=torch.float64)
     largest = max(heads)
-    sigma = torch.zeros(largest, dtype=torch.float64)
-    kept = singular_values(alpha, rank)[:largest]
-    sigma[: len(kept)] = torch.as_tensor(kept)
-    waves = Sines(largest)(knots) * sigma.sqrt()
     tables = []
-    for head in heads:
-        own = waves * (torch.arange(largest) < head)
-        tables.append(torch.cat([own, own, knots[:, None]], dim=1))
-    values = torch.stack(tables).to(device, dtype)
-    return FusedCoupling(KnotTable(values), None, largest)
-
-
-def stacked(models: Sequence[FusedCoupling]) -> FusedCoupling:
-    """Put models of one head size and the same knots behind each other."""
-    values = torch.cat([model.features.values.detach() for model in models])
-    return FusedCoupling(KnotTable(values), None, models[0].head_dim)
+    for rank in ranks:
+        sigma = torch.zeros(largest, dtype=torch.float64)
+        kept = singular_values(alpha, rank)[:largest]
+        sigma[: len(kept)] = torch.as_tensor(kept)
+        waves = Sines(largest)(knots) * sigma.sqrt()
+        for head in heads:
+            own = waves * (torch.arange(largest) < head)
+            tables.append(torch.cat([own, own, knots[:, None]], dim=1))
+    return FusedCoupling(KnotTable(torch.stack(tables)), None, largest)
 
 
 def constructed_errors(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Measure the construction in float32 and in float64, and the target's own formula in float32."""
+    alpha, heads, pieces = (parameters[name] for name in ("alpha", "heads", "pieces"))
     x = draw_test(parameters, device)
     found: dict[str, Any] = {"float32": {}, "float64": {}, "formula in float32": {}}
     for rank in TERMS:
-        relationship = target(parameters["alpha"], rank)
+        relationship = target(alpha, rank)
         exact = answer(relationship, x.double())
-        sizes = (parameters["alpha"], rank, parameters["heads"], parameters["pieces"])
-        for name, dtype in (("float32", torch.float32), ("float64", torch.float64)):
-            model = constructed(*sizes, dtype, device)
-            found[name][rank] = mean_squares(answer(model, x.to(dtype)), exact)
+        model = constructed(alpha, [rank], heads, pieces).to(device)
+        for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
+            found[name][rank] = mean_squares(answer(model.to(dtype), x.to(dtype)), exact)
         found["formula in float32"][rank] = mean_squares(answer(relationship, x)[None], exact)[0]
     return found
 
@@ -96,7 +90,7 @@ def warm_errors(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Train every constructed model further, all head sizes and ranks at once."""
     alpha, heads, pieces = (parameters[name] for name in ("alpha", "heads", "pieces"))
     x, y = _training(parameters, device)
-    start = stacked([constructed(alpha, r, heads, pieces, torch.float32, device) for r in TERMS])
+    start = constructed(alpha, TERMS, heads, pieces).to(device, torch.float32)
     sines = Sines(parameters["sines"])(torch.linspace(0, 1, pieces + 1, dtype=torch.float64))
     tuned = warm_start(
         start,
@@ -106,8 +100,7 @@ def warm_errors(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         directions=torch.cat([sines, cosines(pieces + 1, parameters["cosines"])], dim=1),
         protocol=_protocol(parameters),
     )
-    found = answer(tuned.model, draw_test(parameters, device))
-    return {"mse": _by_rank(found, parameters, device)}
+    return {"mse": _by_rank(tuned.model, parameters, device)}
 
 
 def scratch_errors(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -129,7 +122,7 @@ def scratch_errors(parameters: Mapping[str, Any], device: str) -> dict[str, Any]
     ]
     ensemble = AttentionEnsemble(configurations, device=device)
     train(ensemble, x, y, _protocol(parameters), choice=_choice(len(heads) * starts))
-    errors = _by_rank(answer(ensemble, draw_test(parameters, device)), parameters, device)
+    errors = _by_rank(ensemble, parameters, device)
     return {
         "mse": {
             rank: [curve[i : i + starts] for i in range(0, len(curve), starts)]
@@ -161,10 +154,11 @@ def _protocol(parameters: Mapping[str, Any]) -> EnsembleProtocol:
 
 
 def _by_rank(
-    prediction: Tensor, parameters: Mapping[str, Any], device: str
+    models: Callable[[Tensor], Tensor], parameters: Mapping[str, Any], device: str
 ) -> dict[str, list[float]]:
-    x = draw_test(parameters, device).double()
+    """Return the errors on the held-out sequences, of models that come rank by rank."""
+    x = draw_test(parameters, device)
     return {
-        rank: mean_squares(own, answer(target(parameters["alpha"], rank), x))
-        for rank, own in zip(TERMS, prediction.chunk(len(TERMS)), strict=True)
+        rank: mean_squares(own, answer(target(parameters["alpha"], rank), x.double()))
+        for rank, own in zip(TERMS, answer(models, x).chunk(len(TERMS)), strict=True)
     }

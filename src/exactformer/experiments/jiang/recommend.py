@@ -8,10 +8,10 @@ known answer: its rows are what is found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary
+from exactformer.experiments import Cell, Experiment, Metric, Quantity, Scale, Summary, rows
 from exactformer.figures.style import BLUE, GREY, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
@@ -75,16 +75,15 @@ def _windows(horizon: int) -> Any:
 
 
 def _metrics(found: Any) -> dict[str, Any]:
-    explained = "explained: "
     return {
         "verdict": found.verdict,
         "confidence": found.confidence,
         "reason": found.reason,
         "text": found.text,
         "shares": [found.shares[name] for name in ("transformer", "rnn", "undecided")],
-        **{e.name: e.value for e in found.evidence if not e.name.startswith(explained)},
         **{
-            e.name: [e.value, e.low, e.high] for e in found.evidence if e.name.startswith(explained)
+            e.name: [e.value, e.low, e.high] if e.name.startswith("explained: ") else e.value
+            for e in found.evidence
         },
     }
 
@@ -93,26 +92,22 @@ def _count_right(cells: Sequence[Cell]) -> float:
     return float(sum(cell.metrics["right"] for cell in cells))
 
 
-def _quantities(scale: Scale) -> list[Quantity]:
+def _explained(family: str) -> tuple[Metric, float]:
+    return lambda cells: float(cells[0].metrics[f"explained: {family}"][0]), 0.05
+
+
+def _quantities(scale: Scale) -> Iterator[Quantity]:
     grid = cells(scale)
-    rows = []
     for part, words in ("held out", "right verdicts"), ("thin", "thin evidence left undecided"):
         count = sum(cell["part"] == part for cell in grid)
-        rows.append(Quantity(f"{words}, of {count}", _count_right, {"part": part}, drift=0.1))
+        yield Quantity(f"{words}, of {count}", _count_right, {"part": part}, drift=0.1)
+    families = ("transformer", "rnn", "own token")
+    series = {f"variance explained, {family}": _explained(family) for family in families}
+    known = {"draws with the right verdict": ("share", 0.1)}
     for cell in grid:
         where = {"part": cell["part"], "name": cell["name"]}
-        if cell["part"] == "series":
-            for family in ("transformer", "rnn", "own token"):
-                label = f"{cell['name']}: variance explained, {family}"
-                rows.append(Quantity(label, _first(f"explained: {family}"), where, drift=0.05))
-        else:
-            label = f"{cell['name']}: draws with the right verdict"
-            rows.append(Quantity(label, "share", where, drift=0.1))
-    return rows
-
-
-def _first(metric: str) -> Any:
-    return lambda cells: cells[0].metrics[metric][0]
+        table = series if cell["part"] == "series" else known
+        yield from rows(f"{cell['name']}: {{row}}", table, where=where)
 
 
 def draw(summary: Summary) -> Figure:

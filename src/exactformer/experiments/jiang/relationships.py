@@ -86,10 +86,7 @@ def _autoregression(count: int, rng: np.random.Generator, tau: int = 26) -> Pair
 
 def _two_channels(count: int, rng: np.random.Generator, tau: int = 20) -> Pair:
     x = rng.normal(size=(count, tau, 2))
-    short, long = (
-        LinearTarget(exponential_kernel(tau, 1.0)),
-        LinearTarget(exponential_kernel(tau, 0.15)),
-    )
+    short, long = (LinearTarget(exponential_kernel(tau, rate)) for rate in (1.0, 0.15))
     return x, short(x[..., 0]) - 0.5 * long(x[..., 1])
 
 
@@ -121,15 +118,6 @@ def _retrieval(count: int, rng: np.random.Generator, tau: int = 12) -> Pair:
     return np.stack(parts, axis=-1), y
 
 
-def _scattered(count: int, rng: np.random.Generator, tau: int = 24) -> Pair:
-    order = np.random.default_rng(5).permutation(tau)
-    return _linear(reorder(_oscillation(tau, 0.8, 0.7), order))(count, rng)
-
-
-def _far_lag(count: int, rng: np.random.Generator, tau: int = 30, lag: int = 22) -> Pair:
-    return _linear(LinearTarget(np.eye(tau)[lag]), normal=True)(count, rng)
-
-
 def _noise(count: int, rng: np.random.Generator, tau: int = 24) -> Pair:
     return rng.random((count, tau)), rng.normal(size=(count, tau))
 
@@ -142,6 +130,8 @@ def _permuted(count: int, rng: np.random.Generator, tau: int = 24) -> Pair:
 _EXPONENTIAL = LinearTarget(exponential_kernel(32, 0.5))
 _SLOW = LinearTarget(exponential_kernel(32, 0.3))
 _QUICK = LinearTarget(exponential_kernel(20, 1.2))
+_SCATTERED = reorder(_oscillation(24, 0.8, 0.7), np.random.default_rng(5).permutation(24))
+_ONE_LAG = LinearTarget(np.eye(30)[22])
 
 HELD_OUT: dict[str, Relationship] = {
     "exponential, slow": Relationship(RNN, 1500, _linear(_SLOW), 0.1),
@@ -174,11 +164,11 @@ HELD_OUT: dict[str, Relationship] = {
     "exponential, ends swapped": Relationship(
         TRANSFORMER, 1000, _linear(reorder(_EXPONENTIAL, swap_ends(32, 10))), 0.1
     ),
-    "oscillation, scattered": Relationship(TRANSFORMER, 800, _scattered, 0.2),
+    "oscillation, scattered": Relationship(TRANSFORMER, 800, _linear(_SCATTERED), 0.2),
     "exponential, anticipating": Relationship(
         TRANSFORMER, 1000, _linear(mix(_EXPONENTIAL, random_filter(5, seed=13)))
     ),
-    "one lag of 22": Relationship(TRANSFORMER, 900, _far_lag, 0.3),
+    "one lag of 22": Relationship(TRANSFORMER, 900, _linear(_ONE_LAG, normal=True), 0.3),
 }
 """Ten of each kind."""
 

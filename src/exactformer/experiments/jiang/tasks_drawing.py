@@ -11,12 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 
 from exactformer.experiments import Metrics, Summary
 from exactformer.experiments.jiang.tasks import constructed
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PALE
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PALE, subplots
 
 RED = "#c0392b"
 _VISIBLE = 0.01  # weights below this are not drawn
@@ -25,32 +24,21 @@ _CENTRED: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7}
 Panel = Callable[[Axes, Metrics], None]
 
 
-def nearest_point(summary: Summary) -> Figure:
-    """Draw the attention, who is connected with whom, F̂ ∘ f̂, and all errors."""
-    return task_figure(summary, "Nearest point to a set", nearest_points, identity_scatter)
+def task_figure(name: str, relation: Panel, composition: Panel) -> Callable[[Summary], Figure]:
+    """Return the drawing of a task: the best model of the first ensemble, and the errors of all."""
 
+    def draw(summary: Summary) -> Figure:
+        (first, *_) = summary.select(kind="trained")
+        figure, ((matrix, related), (composed, errors)) = subplots(9.6, 8.2, 2, 2)
+        figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)
+        attention_matrix(matrix, first.metrics)
+        relation(related, first.metrics)
+        composition(composed, first.metrics)
+        error_panel(errors, summary)
+        figure.suptitle(name, x=0.01, ha="left")
+        return figure
 
-def centre_of_gravity(summary: Summary) -> Figure:
-    """Draw the attention, which points a prediction token pools, F̂ ∘ f̂, and all errors."""
-    return task_figure(summary, "Centre of gravity, by segments", segments, norm_contours)
-
-
-def average_by_selection(summary: Summary) -> Figure:
-    """Draw the attention, the graph of outputs and inputs, F̂ ∘ f̂, and all errors."""
-    return task_figure(summary, "Average by selection", selections, identity_scatter)
-
-
-def task_figure(summary: Summary, name: str, relation: Panel, composition: Panel) -> Figure:
-    """Draw the best model of the first ensemble, and the errors of all."""
-    (first, *_) = summary.select(kind="trained")
-    figure = Figure(figsize=(9.6, 8.2), layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1))
-    (matrix, related), (composed, errors) = figure.subplots(2, 2)
-    attention_matrix(matrix, first.metrics)
-    relation(related, first.metrics)
-    composition(composed, first.metrics)
-    error_panel(errors, summary)
-    figure.suptitle(name, x=0.01, ha="left")
-    return figure
+    return draw
 
 
 def weights_map() -> Colormap:
@@ -115,23 +103,19 @@ def error_panel(axes: Axes, summary: Summary) -> None:
     sharpness = [cell.parameters["sharpness"] for cell in built]
     label = f"constructed, head size {built[0].metrics['rank']:.0f}"
     axes.plot(sharpness, [cell.metrics["mse"] for cell in built], "o-", color=ORANGE, label=label)
-    for cell, colour, style in zip(
-        summary.select(kind="trained"), (BLUE, GREY), ("-", "--"), strict=False
-    ):
+    looks: Any = ({"color": BLUE}, {"color": GREY, "ls": "--"})
+    for cell, look in zip(summary.select(kind="trained"), looks, strict=False):
+        models, head = cell.parameters["models"], cell.parameters["head_dim"]
+        words = f"trained, head size {head}, {models} seeds"
+        if cell.parameters["task"].get("unit_indices") is False:
+            words += "; indices as numbers"
         for i, value in enumerate(cell.metrics["mse"]):
-            words = _trained_label(cell.parameters) if i == 0 else None
-            axes.axhline(value, color=colour, lw=0.9, ls=style, alpha=0.8, label=words)
+            axes.axhline(value, lw=0.9, alpha=0.8, label=None if i else words, **look)
     axes.set(xscale="log", yscale="log", xlabel="sharpness λ", ylabel="mean squared error")
     axes.set_xticks(sharpness, [f"{value:g}" for value in sharpness])
     axes.minorticks_off()
     axes.set_title("(d) what is possible, what was found")
     axes.legend()
-
-
-def _trained_label(parameters: Any) -> str:
-    head = f"trained, head size {parameters['head_dim']}, {parameters['models']} seeds"
-    numbers = parameters["task"].get("unit_indices") is False
-    return f"{head}; indices as numbers" if numbers else head
 
 
 def nearest_points(axes: Axes, best: Metrics) -> None:
@@ -208,3 +192,8 @@ def _bare(axes: Axes) -> None:
     axes.grid(False)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+nearest_point = task_figure("Nearest point to a set", nearest_points, identity_scatter)
+centre_of_gravity = task_figure("Centre of gravity, by segments", segments, norm_contours)
+average_by_selection = task_figure("Average by selection", selections, identity_scatter)

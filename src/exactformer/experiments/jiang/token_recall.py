@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.experiments.jiang.translation_data import pairs
+from exactformer.experiments.jiang.translation import pairs
 from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.recurrent import Stack
 from exactformer.experiments.models.translation.subwords import PAD
@@ -59,11 +59,8 @@ def learn_to_name(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Return how often one model names the token at its place rightly."""
     tokens, moved = parameters["tokens"], parameters["moved"]
     data = pairs(*(parameters[k] for k in ("data", "train", "tested", "vocabulary", "tokens")))
-    order = torch.arange(tokens)
-    if parameters["order"] == "moved":
-        order = first_to_end(tokens, moved)
+    order = first_to_end(tokens, moved if parameters["order"] == "moved" else 0).to(device)
     asked, test = (torch.as_tensor(part, device=device) for part in (data.source, data.test))
-    order = order.to(device)
     with torch.random.fork_rng(devices=[device] if device != "cpu" else []):
         torch.manual_seed(parameters["seed"])
         sizes = (parameters[k] for k in ("tokens", "width", "heads", "layers"))
@@ -85,16 +82,12 @@ def learn_to_name(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         named = torch.cat([model(part[:, order]).argmax(dim=2) for part in torch.split(test, 250)])
     first = share_right(named[:, :moved], test[:, :moved])
     rest = share_right(named[:, moved:], test[:, moved:])
-    guess = share_right(*_guesses(asked.cpu(), test.cpu(), moved))
+    # The guess is the token most frequent at each of the first places.
+    frequent = [column[column != PAD].mode().values for column in asked.cpu()[:, :moved].T]
+    guess = share_right(torch.stack(frequent).expand(len(test), -1), test.cpu()[:, :moved])
     return {"first": first, "rest": rest, "guess": guess}
 
 
 def share_right(named: Tensor, asked: Tensor) -> float:
     """Return the share of tokens named rightly, padding left out."""
     return float((named == asked)[asked != PAD].double().mean())
-
-
-def _guesses(train: Tensor, test: Tensor, moved: int) -> tuple[Tensor, Tensor]:
-    """Return for the first places the token most frequent there, and what was asked."""
-    frequent = [column[column != PAD].mode().values for column in train[:, :moved].T]
-    return torch.stack(frequent).expand(len(test), -1), test[:, :moved]
