@@ -64,7 +64,7 @@ def build(model: str, target: Target, width: int, seed: int, device: str) -> nn.
     """Return an untrained network; ``width`` is the number of directions or of hidden units."""
     import torch
 
-    from exactformer.experiments.models.baselines import ReluNetwork, nn_depth
+    from exactformer.experiments.models.baselines import nn_depth, relu_network
     from exactformer.learning.laws.dense.directions import unit_directions
     from exactformer.learning.laws.trained.network import PolynomialAttention
 
@@ -77,7 +77,7 @@ def build(model: str, target: Target, width: int, seed: int, device: str) -> nn.
                 directions.to(device), target.degree, compiled=device != "cpu"
             )
         if model == "width":
-            return ReluNetwork([target.dimension, width]).to(device)
+            return relu_network([target.dimension, width]).to(device)
         return nn_depth(target.dimension, target.degree).to(device)
 
 

@@ -12,40 +12,26 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from torch import Tensor, nn
+from torch import nn
 
 from exactformer.learning.laws.dense.directions import paper_width
-from exactformer.learning.laws.trained.network import count_parameters
 
 _DEPTH_UNITS = {(2, 2): 4, (10, 5): 120}
 """Units of a hidden layer of NN_depth for (d, q), as printed."""
 
 
-class ReluNetwork(nn.Module):
-    """Linear maps with ReLU between them; the last has one output. Maps (N, d) to (N,)."""
-
-    def __init__(self, widths: list[int]) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for before, after in pairwise(widths):
-            layers += [nn.Linear(before, after), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return one number for every row."""
-        result: Tensor = self.layers(x).squeeze(-1)
-        return result
-
-    @property
-    def free_parameters(self) -> int:
-        """Weights and biases."""
-        return count_parameters(self)
+def relu_network(widths: list[int]) -> nn.Module:
+    """Return linear maps with ReLU between them; the last has one output. Maps (N, d) to (N,)."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], 1), nn.Flatten(0))
 
 
-def nn_depth(dimension: int, degree: int) -> ReluNetwork:
+def nn_depth(dimension: int, degree: int) -> nn.Module:
     """Return NN_depth: q + 1 hidden layers, elsewhere with about as many parameters as ours."""
     units = _DEPTH_UNITS.get((dimension, degree)) or _matching(dimension, degree)
-    return ReluNetwork([dimension] + [units] * (degree + 1))
+    return relu_network([dimension] + [units] * (degree + 1))
 
 
 def _matching(dimension: int, degree: int) -> int:
