@@ -16,8 +16,7 @@ from exactformer.experiments.fang.figure_2 import CLIP, PUBLISHED
 from exactformer.experiments.fang.names import COLOURS, ERRORS, LABELS, MODELS, TEST, TRAIN
 from exactformer.experiments.fang.networks import NETWORKS
 from exactformer.experiments.fang.noise import SWEEPS, errors_by_noise, errors_by_size, limit
-from exactformer.experiments.fang.outside import FUNCTIONS, NOISE
-from exactformer.experiments.fang.outside import SIZES as OUTSIDE
+from exactformer.experiments.fang.outside import DEGREES, FUNCTIONS, NOISE, POINTS
 from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, TABLE
 from exactformer.figures.style import BLUE, GREY, ORANGE, list_down, subplots
 
@@ -174,14 +173,13 @@ def _limit(axes: Axes, x: Sequence[float], bound: list[float], solver: str) -> N
 
 def outside(summary: Summary) -> Figure:
     """Draw one panel for each function."""
-    size = OUTSIDE[summary.scale]
-    degrees = list(size.degrees)
+    degrees, points = list(DEGREES[summary.scale]), POINTS[summary.scale]["train"]
     figure, panels = subplots(10.5, 7, 2, 2, sharex=True)
-    for axes, (name, formula) in zip(panels.flat, FUNCTIONS.items(), strict=True):
+    for axes, (name, (formula, _)) in zip(panels.flat, FUNCTIONS.items(), strict=True):
         fits = {"function": name, "solver": "least-squares", "degrees": degrees}
         clean = _of_degrees(summary, {**fits, "noise": 0.0})
         axes.plot(degrees, clean.mean(axis=0), color=GREY, label="best polynomial, no noise")
-        noise = [NOISE**2 * comb(degree + 2, 2) / size.train for degree in degrees]
+        noise = [NOISE**2 * comb(degree + 2, 2) / points for degree in degrees]
         axes.plot(degrees, noise, "--", color=GREY, linewidth=1, label="σ²p/n")
         for solver in ("least-squares", "sparse"):
             found = _of_degrees(summary, {**fits, "solver": solver, "noise": NOISE})
