@@ -63,11 +63,10 @@ def _spectra(folder: str, sentences: list[str], device: str) -> dict[str, Any]:
     from exactformer.spectra import spectrum
 
     table = spectrum(folder, sentences, device=device, centred=True, progress=False).table
-    layers = table.groupby("layer", sort=False)
     return {
         "needed 99 %": table["shared_99"].tolist(),
         "needed 99.9 %": table["shared_999"].tolist(),
-        "layers": layers.ngroups,
+        "layers": table["layer"].nunique(),
         "heads": len(table),
         "head_dim": int(table["head_dim"].iloc[0]),
         "least 99 %": int(table["shared_99"].min()),
@@ -85,6 +84,7 @@ def _shrink(
     device: str,
 ) -> dict[str, Any]:
     import numpy as np
+    from scipy.spatial.distance import pdist
     from scipy.stats import spearmanr
 
     from exactformer.spectra.preparation import load
@@ -104,8 +104,7 @@ def _shrink(
         progress=False,
     )
     before, after = (_embeddings(m, tokenizer, tested) for m in (model, small))
-    pairs = np.triu_indices(len(tested), k=1)
-    order = spearmanr(_cosines(before)[pairs], _cosines(after)[pairs]).statistic
+    order = spearmanr(pdist(before, "cosine"), pdist(after, "cosine")).statistic
     return {
         "change": float(np.linalg.norm(after - before) / np.linalg.norm(before)),
         "order": float(order),
@@ -135,14 +134,6 @@ def _embeddings(model: Any, tokenizer: Any, sentences: list[str]) -> NDArray[np.
             states = model(**tokens).last_hidden_state
             found.append(((states * there).sum(dim=1) / there.sum(dim=1)).double().cpu().numpy())
     return np.concatenate(found)
-
-
-def _cosines(embeddings: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    similar: NDArray[np.float64] = unit @ unit.T
-    return similar
 
 
 def _sentences(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -221,9 +212,7 @@ def _losses(axes: Axes, summary: Summary, metric: str, label: str) -> None:
         mine = shrunk[shrunk["method"] == method]
         means = mine.groupby("head_dim")[metric].mean()
         axes.plot(means.index, means, "o-", color=colour, label=name)
-        for dim in means.index:
-            values = mine[mine["head_dim"] == dim][metric]
-            axes.plot([dim] * len(values), values, "_", color=colour, markersize=10)
+        axes.plot(mine["head_dim"], mine[metric], "_", color=colour, markersize=10)
         axes.set_xticks(means.index)
     axes.set_xlabel("new head dimension, of 32")
     axes.set_ylabel(label)
