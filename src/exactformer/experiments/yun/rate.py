@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 from exactformer.core.words import at_most
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, by_scale
 from exactformer.experiments.engine.summary import Summary, frame_of
+from exactformer.experiments.yun.contextual import FORMS
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, legend, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMS = ("paper", "compact", "four-layer")
 MAPS = {"identity": 2, "mean-subtract": 2, "sort": 2, "softmax-attention": 3}
 """Maps with their number of tokens."""
 ATTENTION = "softmax-attention"
