@@ -71,6 +71,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=QUANTITIES,
+    statements=[FINDS_THE_TERMS, ADDS_THE_VARIANCE],
     figure="exactformer.experiments.fang.drawing:figure_2",
 )
 
@@ -85,12 +86,6 @@ def _(s: Summary) -> bool:
     return test_error(s, "attention") <= PUBLISHED["attention"]
 
 
-EXPERIMENT.statements.append(FINDS_THE_TERMS)
-
-
 @EXPERIMENT.states("the sparse solver is ahead of least squares", ours=True)
 def _(s: Summary) -> bool:
     return test_error(s, "sparse") < test_error(s, "least-squares")
-
-
-EXPERIMENT.statements.append(ADDS_THE_VARIANCE)

@@ -165,6 +165,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=quantities,
+    statements=[FINDS_THE_TERMS, ADDS_THE_VARIANCE],
     figure="exactformer.experiments.fang.drawing:table_1",
 )
 
@@ -182,15 +183,9 @@ def _(s: Summary) -> bool:
     return s[f"NN_depth, {TRAIN}"] < s[f"NN_width, {TRAIN}"]
 
 
-EXPERIMENT.statements.append(FINDS_THE_TERMS)
-
-
 @EXPERIMENT.states("the sparse solver is ahead of least squares and of training", ours=True)
 def _(s: Summary) -> bool:
     return test_error(s, "sparse") < min(test_error(s, "least-squares"), test_error(s, "attention"))
-
-
-EXPERIMENT.statements.append(ADDS_THE_VARIANCE)
 
 
 @EXPERIMENT.states("the tightest clipping leaves attention further off", ours=True)

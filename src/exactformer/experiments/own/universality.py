@@ -131,15 +131,14 @@ def draw(summary: Summary) -> Figure:
 
 
 def _panel(axes: Axes, name: str, cell: Cell) -> None:
-    titles = {EXP: "smooth: exp on [−1, 1]", KINK: "kinked: |x| on [−1, 1]"}
-    words = {
-        EXP: r"known: $1 / (2^n (n+1)!)$",
-        KINK: r"known, this series: $2 / (\pi(n+1))$",
-        WAVE: r"known: at most $2\,\sum_{k>n} |J_k(20)|$",
-    }
+    title, words = {
+        EXP: ("smooth: exp on [−1, 1]", r"known: $1 / (2^n (n+1)!)$"),
+        KINK: ("kinked: |x| on [−1, 1]", r"known, this series: $2 / (\pi(n+1))$"),
+        WAVE: ("oscillating: sin 40x on [0, 1]", r"known: at most $2\,\sum_{k>n} |J_k(20)|$"),
+    }[name]
     metrics, models = cell.metrics, cell.metrics["models"]
     degrees = metrics["degrees"]
-    axes.semilogy(degrees, metrics["known"], color=ORANGE, label=words[name])
+    axes.semilogy(degrees, metrics["known"], color=ORANGE, label=words)
     if name == KINK:
         best = [BERNSTEIN / n for n in degrees]
         axes.loglog(degrees, best, "--", color=ORANGE, label="known, best possible: 0.2801 / n")
@@ -154,11 +153,7 @@ def _panel(axes: Axes, name: str, cell: Cell) -> None:
     rings: Any = {"color": GREEN, "markersize": 9, "fillstyle": "none"}
     rings["label"] = "its transformer, float64, measured"
     axes.semilogy([m["degree"] for m in models], [m["error"] for m in models], "o", **rings)
-    axes.set(
-        title=titles.get(name, "oscillating: sin 40x on [0, 1]"),
-        xlabel="degree n",
-        ylabel="largest error",
-    )
+    axes.set(title=title, xlabel="degree n", ylabel="largest error")
     if name == EXP:
         axes.set_xticks(range(2, 17, 2))
     axes.legend(loc="upper right" if name != WAVE else "lower left")
