@@ -12,10 +12,9 @@ from exactformer.experiments import Scale, find
 from exactformer.experiments.engine.cell import Cell, plain, restore
 from exactformer.experiments.engine.reproduce import tasks_of
 from exactformer.experiments.engine.summary import summarise
-from exactformer.experiments.fang import networks as fang_networks
-from exactformer.experiments.fang.cell import run
+from exactformer.experiments.fang import cell as fang_cell
+from exactformer.experiments.fang.cell import build, run
 from exactformer.experiments.fang.data import TARGETS
-from exactformer.experiments.fang.networks import build
 from exactformer.learning.laws.trained.training import Progress
 
 NAMES = ["fang-figure-2", "fang-table-1", "fang-figure-3", "fang-noise", "fang-outside"]
@@ -74,9 +73,9 @@ def test_figure_3_is_drawn_from_the_cells_of_table_1():
 
 def test_time_spent_on_watching_is_not_taken_for_training(monkeypatch):
     clock = iter(range(0, 100, 5))  # every look takes five seconds
-    monkeypatch.setattr(fang_networks.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(fang_networks, "errors", lambda *_: {})
-    watch = fang_networks._Watch(torch.nn.Identity(), None, 2)
+    monkeypatch.setattr(fang_cell.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(fang_cell, "errors", lambda *_: {})
+    watch = fang_cell._Watch(torch.nn.Identity(), None, 2)
     watch(Progress(1, 2, 0.5, 1.0))
     watch(Progress(2, 2, 0.5, 1.0 + 5.0 + 1.0))
     assert (watch.training, watch.watching) == (2.0, 10.0)

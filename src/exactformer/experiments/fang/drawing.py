@@ -10,11 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from exactformer.experiments import Cell, Scale, Summary
-from exactformer.experiments.fang.cell import SURFACE
+from exactformer.experiments.fang.cell import NETWORKS, SURFACE
 from exactformer.experiments.fang.data import TARGETS
 from exactformer.experiments.fang.figure_2 import CLIP, PUBLISHED
 from exactformer.experiments.fang.names import COLOURS, ERRORS, LABELS, MODELS, TEST, TRAIN
-from exactformer.experiments.fang.networks import NETWORKS
 from exactformer.experiments.fang.noise import SWEEPS, errors_by_noise, errors_by_size, limit
 from exactformer.experiments.fang.outside import DEGREES, FUNCTIONS, NOISE, POINTS
 from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, TABLE

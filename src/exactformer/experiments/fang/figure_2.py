@@ -3,7 +3,7 @@
 from typing import Any
 
 from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
-from exactformer.experiments.fang.cell import SOLVERS, run
+from exactformer.experiments.fang.cell import NETWORKS, SOLVERS, run
 from exactformer.experiments.fang.names import (
     ADDS_THE_VARIANCE,
     ERRORS,
@@ -14,7 +14,6 @@ from exactformer.experiments.fang.names import (
     named,
     test_error,
 )
-from exactformer.experiments.fang.networks import NETWORKS
 
 # The paper leaves its clipping threshold unsaid; the others show what depends on it.
 CLIP = 10.0

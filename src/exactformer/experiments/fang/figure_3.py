@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from exactformer.experiments import Cell, Experiment, Metric, Quantity, Scale, Summary, rows
-from exactformer.experiments.fang.cell import run
+from exactformer.experiments.fang.cell import NETWORKS, run
 from exactformer.experiments.fang.names import LABELS, named
-from exactformer.experiments.fang.networks import NETWORKS
 from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, network_cells, published
 
 OTHERS = ("depth", "width")

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
-from exactformer.experiments.fang.cell import SOLVERS, run
+from exactformer.experiments.fang.cell import NETWORKS, SOLVERS, run
 from exactformer.experiments.fang.names import (
     ADDS_THE_VARIANCE,
     ERRORS,
@@ -25,7 +25,6 @@ from exactformer.experiments.fang.names import (
     named,
     test_error,
 )
-from exactformer.experiments.fang.networks import NETWORKS
 
 EPOCHS, MINUTES = "epochs to convergence", "minutes"
 
