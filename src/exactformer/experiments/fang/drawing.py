@@ -214,7 +214,7 @@ def clipping_panel(
             axes.plot(place + 0.12 * (shift - 1), top, "x", color=colour, clip_on=False)
         if value is not None:
             axes.axhline(value, color=colour, linestyle=":", linewidth=1)
-    axes.axvline(found.index.get_loc(used), color=GREY, linewidth=6, alpha=0.15, zorder=0)
+    axes.axvline(list(found.index).index(used), color=GREY, linewidth=6, alpha=0.15, zorder=0)
     axes.set(
         yscale="log",
         ylim=(finite.min() / 3, top),

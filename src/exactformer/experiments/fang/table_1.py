@@ -67,7 +67,7 @@ class Size:
     width: int
     epochs: int
     batch: int
-    clip: float | None
+    clip: float
 
 
 # The paper leaves its clipping threshold unsaid. 1000 was chosen among 30, 100, 300, 1000, 3000

@@ -117,7 +117,7 @@ def target(family: str, degree: int, radius: Fraction) -> Polynomial:
 
     if family == "oscillating":
         powers = to_powers([Fraction(0)] * degree + [Fraction(1)])
-        found = Polynomial.from_terms(dict(enumerate(powers)))
+        found = Polynomial.from_terms({(s,): a for s, a in enumerate(powers)})
     else:
         exponents = [e for e in product(range(degree + 1), repeat=3) if sum(e) <= degree]
         drawn = np.random.default_rng(degree).integers(-9, 10, len(exponents)).tolist()

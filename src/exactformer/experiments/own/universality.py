@@ -98,7 +98,7 @@ def _compiled(
     here = BoxFunction(f, [centre], [half])
     expansion = expand(here, _FINER * highest).cut(degree)
     powers = to_powers([Fraction(c) for c in expansion.coefficients[:, 0].tolist()])
-    local = Polynomial.from_terms(dict(enumerate(powers)))
+    local = Polynomial.from_terms({(s,): a for s, a in enumerate(powers)})
     exact = local.composed([-Fraction(centre) / Fraction(half)], [1 / Fraction(half)])
     model = compile(exact, domain=[interval], construction="chebyshev").to(device)
     x = centre + half * check_points(1)
