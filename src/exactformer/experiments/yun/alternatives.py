@@ -96,17 +96,16 @@ def run(parameters: Parameters, device: str) -> Metrics:
 PERPLEXITY, ACCURACY = "perplexity", "share named rightly"
 FIRST = "first layer, tokens without a code of their own"
 LAST = "last layer, tokens without a code of their own"
-SEPARATION = "last layer, smallest separation over spread"
-PARAMETERS, SECONDS = "parameters of the encoder", "seconds of training"
+PARAMETERS = "parameters of the encoder"
 
 ROWS = {
     PERPLEXITY: ("perplexity", 0.05),
     ACCURACY: ("accuracy", 0.05),
     PARAMETERS: ("parameters", 0.0),
-    SECONDS: ("seconds", math.inf),
+    "seconds of training": ("seconds", math.inf),
     FIRST: ("first_shared", 0.2),
     LAST: ("last_shared", 0.2),
-    SEPARATION: ("last_separation", 1.0),
+    "last layer, smallest separation over spread": ("last_separation", 1.0),
 }
 
 

@@ -17,7 +17,7 @@ Closed forms (d = 1):
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
-from math import log2, sqrt
+from math import log2, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from exactformer.core.words import at_most
@@ -86,9 +86,7 @@ def closed_form(name: str, n: int, N: int, kept: bool, p: int) -> float | None:
         return None
     if kept:
         return n * delta / 4 if p == 1 else delta * sqrt(n / 12)
-    shared = 1.0
-    for i in range(n):
-        shared *= 1 - i * delta
+    shared = prod(1 - i * delta for i in range(n))
     if p == 1:
         return shared * n * delta / 4 + (1 - shared) * n / 2
     return sqrt(shared * n * delta**2 / 12 + (1 - shared) * n / 3)
