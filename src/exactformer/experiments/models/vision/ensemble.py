@@ -24,7 +24,7 @@ from exactformer.experiments.models.vision.model import (
     patches_of,
 )
 from exactformer.learning.ensembles.models.base import (
-    Ensemble,
+    StackedModels,
     generators,
     padded,
     same_sizes,
@@ -34,7 +34,7 @@ from exactformer.learning.ensembles.models.base import (
 _SHARED = ("side", "patch", "classes", "width", "layers", "heads", "value_dim", "hidden")
 
 
-class VisionEnsemble(Ensemble):
+class VisionEnsemble(StackedModels):
     """Images (B, 3, side, side), shared by all models, to logits (M, B, classes)."""
 
     order: Tensor
@@ -48,9 +48,9 @@ class VisionEnsemble(Ensemble):
         compute: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        c = same_sizes(configurations, _SHARED)
+        same_sizes(configurations, _SHARED)
         self.configurations, self.compute = tuple(configurations), compute or dtype
-        self.models, self.input_dim, self.output_dim = len(configurations), c.pixels, c.classes
+        self.models = len(configurations)
         self._draw(dtype)
         largest = max(one.head_dim for one in configurations)
         sizes = torch.tensor([one.head_dim for one in configurations])
@@ -149,18 +149,6 @@ class VisionEnsemble(Ensemble):
     def member(self, model: int) -> VisionTransformer:
         """Return one model by itself, with heads of its own size, ready to be used."""
         return VisionTransformer(self.configurations[model], self.weights(model)).eval()
-
-    def activations(self, tau: int) -> int:
-        """Return about how many numbers one model keeps of one image for its gradient."""
-        c = self.configurations[0]
-        return tau * c.layers * (5 * c.width + 2 * c.heads * self.mask.shape[1] + 2 * c.hidden)
-
-    def multiplications(self, tau: int) -> int:
-        """Return how many multiplications one model needs for one image, forwards."""
-        c, size = self.configurations[0], self.mask.shape[1]
-        heads = c.heads * (size + c.value_dim)
-        block = tau * (2 * c.width * heads + 2 * c.width * c.hidden) + tau * tau * heads
-        return c.layers * block + tau * c.pixels * c.width
 
 
 def joined(
