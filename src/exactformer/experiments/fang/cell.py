@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,44 @@ SURFACE = np.linspace(-30.0, 30.0, 25)
 
 _ROWS = 16_384
 _POINTS_OF_A_CURVE = 80
+
+
+@dataclass(frozen=True)
+class Size:
+    """Points, directions (or hidden units) and protocol: the parameters of a network's cell."""
+
+    target: str
+    train: int
+    test: int
+    width: int
+    epochs: int
+    batch: int
+    clip: float
+
+
+Clips = tuple[float | None, ...]
+"""Thresholds of clipping to compare with."""
+
+
+def all_cells(size: Size, seeds: int, other_clips: Clips) -> list[dict[str, Any]]:
+    """Return networks and solvers on every seed, and on the first networks with other thresholds."""
+    sample = {"target": size.target, "train": size.train, "test": size.test}
+    solvers = [
+        {**sample, "model": model, "seed": seed} for seed in range(seeds) for model in SOLVERS
+    ]
+    clipped = [
+        {**cell, "clip": clip} for clip in other_clips for cell in network_cells(size, seeds=1)
+    ]
+    return [*network_cells(size, seeds), *solvers, *clipped]
+
+
+def network_cells(size: Size, seeds: int) -> list[dict[str, Any]]:
+    """Return the three networks on every seed, by the paper's protocol."""
+    return [
+        {**asdict(size), "model": model, "seed": seed}
+        for seed in range(seeds)
+        for model in NETWORKS
+    ]
 
 
 def run(parameters: Parameters, device: str) -> Metrics:
