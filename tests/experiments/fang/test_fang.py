@@ -13,8 +13,9 @@ from exactformer.experiments.engine.cell import Cell, plain, restore
 from exactformer.experiments.engine.reproduce import tasks_of
 from exactformer.experiments.engine.summary import summarise
 from exactformer.experiments.fang import cell as fang_cell
-from exactformer.experiments.fang.cell import build, run
+from exactformer.experiments.fang.cell import run
 from exactformer.experiments.fang.data import TARGETS
+from exactformer.experiments.fang.networks import build
 from exactformer.learning.laws.trained.training import Progress
 
 NAMES = ["fang-figure-2", "fang-table-1", "fang-figure-3", "fang-noise", "fang-outside"]

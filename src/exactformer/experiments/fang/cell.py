@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +18,12 @@ from exactformer.experiments.engine.cell import Metrics, Parameters
 from exactformer.experiments.fang.data import TARGETS, Array, Data, Target, draw, mean_square
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from exactformer.learning.laws.trained.training import Progress
 
 NETWORKS = ("attention", "depth", "width")
 SOLVERS = ("least-squares", "sparse")
 SURFACE = np.linspace(-30.0, 30.0, 25)
 
-_ROWS = 16_384
 _POINTS_OF_A_CURVE = 80
 
 
@@ -107,6 +105,7 @@ def train_network(
     """Train the network a cell asks for; return its metrics and the function it has learnt."""
     import torch
 
+    from exactformer.experiments.fang.networks import build, predict
     from exactformer.learning.laws.trained.network import count_parameters
     from exactformer.learning.laws.trained.training import Points, TrainingProtocol, train
 
@@ -118,7 +117,8 @@ def train_network(
     if device != "cpu":  # kernels are compiled on first use, which is no part of the run time
         network(points.x[:batch]).mean().backward()
         network.zero_grad()
-    watch = _Watch(network, data, epochs)
+    values = partial(predict, network)
+    watch = _Watch(values, data, epochs)
     history = train(
         network,
         points,
@@ -136,46 +136,14 @@ def train_network(
         "minutes": watch.training / 60,
         "curve": watch.curve,
     }
-    return metrics, lambda x: predict(network, x)
-
-
-def build(model: str, target: Target, width: int, seed: int, device: str) -> nn.Module:
-    """Return an untrained network; ``width`` is the number of directions or of hidden units."""
-    import torch
-
-    from exactformer.experiments.models.baselines import nn_depth, relu_network
-    from exactformer.learning.laws.dense.directions import unit_directions
-    from exactformer.learning.laws.trained.network import PolynomialAttention
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        if model == "attention":
-            drawn = unit_directions(width, target.dimension, np.random.default_rng(seed))
-            directions = torch.as_tensor(drawn, dtype=torch.float32)
-            return PolynomialAttention(
-                directions.to(device), target.degree, compiled=device != "cpu"
-            )
-        if model == "width":
-            return relu_network([target.dimension, width]).to(device)
-        return nn_depth(target.dimension, target.degree).to(device)
-
-
-def predict(network: nn.Module, x: Array) -> Array:
-    """Return the network's values at rows of ``x``."""
-    import torch
-
-    parameter = next(network.parameters())
-    rows = torch.as_tensor(x).to(parameter.device, parameter.dtype)
-    with torch.no_grad():
-        values = torch.cat([network(part) for part in torch.split(rows, _ROWS)])
-    return np.asarray(values.double().cpu().numpy())
+    return metrics, values
 
 
 @dataclass
 class _Watch:
     """Takes all three errors at epochs evenly spread on a logarithmic scale."""
 
-    network: nn.Module
+    values: Callable[[Array], Array]
     data: Data
     epochs: int
     watching: float = 0.0
@@ -196,7 +164,7 @@ class _Watch:
             return
         began = time.perf_counter()
         self.curve["epoch"].append(progress.epoch)
-        for name, error in errors(lambda x: predict(self.network, x), self.data).items():
+        for name, error in errors(self.values, self.data).items():
             self.curve[name].append(error)
         self.watching += time.perf_counter() - began
 

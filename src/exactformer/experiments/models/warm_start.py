@@ -139,9 +139,7 @@ def warm_start(
         raise InputError(f"{len(x)} sequences are too few to hold out {_HELD_OUT:.1%} of them.")
     held = x[trained:], y[..., trained:, :]
     before = evaluate(ensemble, *held, choice=choice)
-    train(
-        ensemble, x[:trained], y[..., :trained, :], protocol, choice=choice, validation=held
-    )  # fmt: skip
+    train(ensemble, x[:trained], y[..., :trained, :], protocol, choice=choice, validation=held)
     after = evaluate(ensemble, *held, choice=choice)
     better = after < before
     model = FusedCoupling(ensemble.table.moved(better), deepcopy(start.outer), start.head_dim)

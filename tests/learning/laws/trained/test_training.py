@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exactformer.errors import FileFormatError
-from exactformer.experiments.models.baselines import nn_depth, relu_network
+from exactformer.experiments.fang.networks import nn_depth, relu_network
 from exactformer.learning.laws.dense.directions import multiply_out, paper_width, unit_directions
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 from exactformer.learning.laws.trained.network import (
