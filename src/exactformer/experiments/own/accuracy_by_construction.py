@@ -20,15 +20,16 @@ from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, by_scale, rows
 from exactformer.experiments.engine.summary import Summary, frame_of
 from exactformer.figures.style import GREY, legend, subplots
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from exactformer.algebra import Polynomial
     from exactformer.polynomials.model import PolynomialModel
@@ -110,8 +111,6 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, float]:
 
 def target(family: str, degree: int, radius: Fraction) -> Polynomial:
     """Return Q(x/B)."""
-    import numpy as np
-
     from exactformer.algebra import Polynomial
     from exactformer.algebra.chebyshev import to_powers
 
@@ -130,8 +129,6 @@ def _largest_error(
     model: PolynomialModel, polynomial: Polynomial, parameters: Mapping[str, Any]
 ) -> float:
     """Return the largest |computed − exact|, in exact arithmetic, that a search finds."""
-    import numpy as np
-
     rng = np.random.default_rng(parameters["seed"])
     local = _places(polynomial, parameters["points"], rng)
     largest = 0.0
@@ -147,8 +144,6 @@ def _largest_error(
 
 def _places(polynomial: Polynomial, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return points of the unit ball: inside, on the sphere, on axes where T_q turns or vanishes."""
-    import numpy as np
-
     d, q = polynomial.dimension, polynomial.degree
     normal = rng.normal(size=(count, d))
     sphere = normal / np.linalg.norm(normal, axis=1, keepdims=True)
@@ -161,7 +156,6 @@ def _places(polynomial: Polynomial, count: int, rng: np.random.Generator) -> NDA
 def _errors(
     model: PolynomialModel, polynomial: Polynomial, local: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    import numpy as np
     import torch
 
     radius, dtype = float(model.blueprint.radius), model.dtype

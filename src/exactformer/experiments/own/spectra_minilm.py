@@ -18,15 +18,16 @@ from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.real_data import MADE_UP, minilm, multi30k
 from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
     from pandas import DataFrame
 
 METHODS = {"data": "fitted", "weights": "weights only"}
@@ -83,7 +84,6 @@ def _shrink(
     parameters: Mapping[str, Any],
     device: str,
 ) -> dict[str, Any]:
-    import numpy as np
     from scipy.spatial.distance import pdist
     from scipy.stats import spearmanr
 
@@ -120,7 +120,6 @@ def _shrink(
 
 def _embeddings(model: Any, tokenizer: Any, sentences: list[str]) -> NDArray[np.float64]:
     """Return the mean of the last hidden states over the tokens of each sentence."""
-    import numpy as np
     import torch
 
     from exactformer.spectra.texts import TokenizedTexts
@@ -138,8 +137,6 @@ def _embeddings(model: Any, tokenizer: Any, sentences: list[str]) -> NDArray[np.
 
 def _sentences(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return sentences to fit to and others to test on, drawn by the seed."""
-    import numpy as np
-
     random = np.random.default_rng(parameters["seed"])
     fit, test = parameters["sentences"], parameters["tested"]
     if parameters["made_up"]:
