@@ -97,6 +97,12 @@ def test_noisy_test_labels_cost_their_variance():
     assert metrics["test_noisy"] == pytest.approx(metrics["test"] + 1, abs=0.08)
 
 
+def test_a_target_that_is_no_polynomial_is_fitted_without_warnings():
+    cell = {"function": "kink", "solver": "sparse", "noise": 0.1, "degrees": [1, 2]}
+    metrics = find("fang-outside").run({**cell, "train": 2000, "test": 100, "seed": 0}, "cpu")
+    assert metrics["degree"] == [1, 2]
+
+
 def test_divergence_is_a_result_that_is_kept_tabled_and_drawn():
     experiment = find("fang-table-1")
     cells = []
