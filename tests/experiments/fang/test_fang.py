@@ -12,7 +12,7 @@ from exactformer.experiments import Scale, find
 from exactformer.experiments.engine.cell import Cell, plain, restore
 from exactformer.experiments.engine.reproduce import tasks_of
 from exactformer.experiments.engine.summary import summarise
-from exactformer.experiments.fang import networks as fang_networks
+from exactformer.experiments.fang import cell as fang_cell
 from exactformer.experiments.fang.cell import run
 from exactformer.experiments.fang.data import TARGETS
 from exactformer.experiments.fang.networks import build
@@ -74,9 +74,9 @@ def test_figure_3_is_drawn_from_the_cells_of_table_1():
 
 def test_time_spent_on_watching_is_not_taken_for_training(monkeypatch):
     clock = iter(range(0, 100, 5))  # every look takes five seconds
-    monkeypatch.setattr(fang_networks.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(fang_networks, "errors", lambda *_: {})
-    watch = fang_networks._Watch(torch.nn.Identity(), None, 2)
+    monkeypatch.setattr(fang_cell.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(fang_cell, "errors", lambda *_: {})
+    watch = fang_cell._Watch(torch.nn.Identity(), None, 2)
     watch(Progress(1, 2, 0.5, 1.0))
     watch(Progress(2, 2, 0.5, 1.0 + 5.0 + 1.0))
     assert (watch.training, watch.watching) == (2.0, 10.0)
@@ -95,6 +95,12 @@ def test_noisy_test_labels_cost_their_variance():
     metrics = run({**SMALL, "model": "sparse", "train": 2000, "test": 5000}, "cpu")
     assert metrics["test"] < 0.05
     assert metrics["test_noisy"] == pytest.approx(metrics["test"] + 1, abs=0.08)
+
+
+def test_a_target_that_is_no_polynomial_is_fitted_without_warnings():
+    cell = {"function": "kink", "solver": "sparse", "noise": 0.1, "degrees": [1, 2]}
+    metrics = find("fang-outside").run({**cell, "train": 2000, "test": 100, "seed": 0}, "cpu")
+    assert metrics["degree"] == [1, 2]
 
 
 def test_divergence_is_a_result_that_is_kept_tabled_and_drawn():

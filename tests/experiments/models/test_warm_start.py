@@ -19,6 +19,8 @@ from exactformer.targets import sine_family
 
 PIECES, TAU = 64, 6
 SIGMA = np.array([1.0, 0.5, 0.25])
+WAVES = cosines(PIECES + 1, 64)
+QUICK = {"protocol": EnsembleProtocol(steps=10, batch_size=64, rate=1e-2, reports=2)}
 
 
 def constructed(heads, dtype=torch.float64):
@@ -81,8 +83,7 @@ def test_a_warm_start_is_better_where_terms_are_missing_and_never_worse():
 
 def test_head_sizes_stay_what_they_were():
     x, y = data()
-    protocol = EnsembleProtocol(steps=10, batch_size=64, rate=1e-2, reports=2)
-    model = warm_start(constructed([1, 3]), x, y, protocol=protocol).model
+    model = warm_start(constructed([1, 3]), x, y, directions=WAVES, **QUICK).model
     phi, psi = model.features.values[0, :, 1:3], model.features.values[0, :, 4:6]
     assert (phi == 0).all()
     assert (psi == 0).all()
@@ -91,10 +92,9 @@ def test_head_sizes_stay_what_they_were():
 def test_each_model_learns_its_own_target_as_if_alone():
     x, y = data()
     bank = torch.stack([y, sine_family(SIGMA[::-1].copy(), TAU)(x)])
-    protocol = EnsembleProtocol(steps=10, batch_size=64, rate=1e-2, reports=2)
-    both = warm_start(constructed([1, 1]), x, bank, choice=[0, 1], protocol=protocol)
+    both = warm_start(constructed([1, 1]), x, bank, choice=[0, 1], directions=WAVES, **QUICK)
     for place in range(2):
-        alone = warm_start(constructed([1]), x, bank[place], protocol=protocol)
+        alone = warm_start(constructed([1]), x, bank[place], directions=WAVES, **QUICK)
         torch.testing.assert_close(alone.after[0], both.after[place])
 
 
@@ -102,8 +102,8 @@ def test_what_cannot_be_trained_is_refused():
     x, y = data(8)
     single = FusedCoupling(KnotTable(constructed([1]).features.values[0].detach()), None, 1)
     with pytest.raises(InputError, match="axis of models"):
-        warm_start(single, x, y)
+        warm_start(single, x, y, directions=WAVES, **QUICK)
     with pytest.raises(InputError, match="as many knots"):
-        warm_start(constructed([1]), x, y, directions=cosines(PIECES, 4))
-    with pytest.raises(InputError, match="cannot be split"):
-        warm_start(constructed([1]), x[:1], y[:1])
+        warm_start(constructed([1]), x, y, directions=cosines(PIECES, 4), **QUICK)
+    with pytest.raises(InputError, match="too few"):
+        warm_start(constructed([1]), x[:1], y[:1], directions=WAVES, **QUICK)

@@ -10,14 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from exactformer.experiments import Cell, Scale, Summary
-from exactformer.experiments.fang.cell import SURFACE
+from exactformer.experiments.fang.cell import NETWORKS, SURFACE
 from exactformer.experiments.fang.data import TARGETS
 from exactformer.experiments.fang.figure_2 import CLIP, PUBLISHED
 from exactformer.experiments.fang.names import COLOURS, ERRORS, LABELS, MODELS, TEST, TRAIN
-from exactformer.experiments.fang.networks import NETWORKS
 from exactformer.experiments.fang.noise import SWEEPS, errors_by_noise, errors_by_size, limit
-from exactformer.experiments.fang.outside import FUNCTIONS, NOISE
-from exactformer.experiments.fang.outside import SIZES as OUTSIDE
+from exactformer.experiments.fang.outside import DEGREES, FUNCTIONS, NOISE, POINTS
 from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, TABLE
 from exactformer.figures.style import BLUE, GREY, ORANGE, list_down, subplots
 
@@ -137,17 +135,19 @@ def noise(summary: Summary) -> Figure:
     """Draw a row for each target: error against σ on the left, against n on the right."""
     figure, panels = subplots(9.5, 7, 2, 2)
     for sweep, (left, right) in zip(SWEEPS[summary.scale], panels, strict=True):
-        most, name = sweep.sizes[-1], TARGETS[sweep.target].formula
+        target, most = sweep.target, sweep.sizes[-1]
         for solver in sweep.solvers:
-            cells = summary.select(target=sweep.target, solver=solver)
+            cells = summary.select(target=target, solver=solver)
             _line(left, cells, errors_by_noise, solver)
             _line(right, cells, errors_by_size, solver)
-        for solver in ("least-squares", "sparse"):
-            bound = [limit(sweep.target, solver, noise, most) for noise in sweep.noises]
-            _limit(left, sweep.noises, bound, solver)
-            bound = [limit(sweep.target, solver, 1.0, size) for size in sweep.sizes]
-            _limit(right, sweep.sizes, bound, solver)
-        left.set(xlabel="σ, standard deviation of the noise", title=f"{name}\nn = {most:,}")
+        for solver, terms in (("least-squares", "all terms"), ("sparse", "terms of the target")):
+            look: Any = {"color": COLOURS[solver], "linewidth": 1, "label": f"σ²p/n, {terms}"}
+            by_noise = [limit(target, solver, noise, most) for noise in sweep.noises]
+            left.plot(sweep.noises, by_noise, "--", **look)
+            by_size = [limit(target, solver, 1.0, size) for size in sweep.sizes]
+            right.plot(sweep.sizes, by_size, "--", **look)
+        title = f"{TARGETS[target].formula}\nn = {most:,}"
+        left.set(xlabel="σ, standard deviation of the noise", title=title)
         right.set(xlabel="n, training points", title="σ = 1")
         for axes in (left, right):
             axes.set(xscale="log", yscale="log", ylabel="test MSE, clean target")
@@ -167,21 +167,15 @@ def _line(
     band(axes, list(errors[0]), values, COLOURS[solver], label, marker="o")
 
 
-def _limit(axes: Axes, x: Sequence[float], bound: list[float], solver: str) -> None:
-    of = "terms of the target" if solver == "sparse" else "all terms"
-    axes.plot(x, bound, "--", color=COLOURS[solver], linewidth=1, label=f"σ²p/n, {of}")
-
-
 def outside(summary: Summary) -> Figure:
     """Draw one panel for each function."""
-    size = OUTSIDE[summary.scale]
-    degrees = list(size.degrees)
+    degrees, points = list(DEGREES[summary.scale]), POINTS[summary.scale]["train"]
     figure, panels = subplots(10.5, 7, 2, 2, sharex=True)
-    for axes, (name, formula) in zip(panels.flat, FUNCTIONS.items(), strict=True):
+    for axes, (name, (formula, _)) in zip(panels.flat, FUNCTIONS.items(), strict=True):
         fits = {"function": name, "solver": "least-squares", "degrees": degrees}
         clean = _of_degrees(summary, {**fits, "noise": 0.0})
         axes.plot(degrees, clean.mean(axis=0), color=GREY, label="best polynomial, no noise")
-        noise = [NOISE**2 * comb(degree + 2, 2) / size.train for degree in degrees]
+        noise = [NOISE**2 * comb(degree + 2, 2) / points for degree in degrees]
         axes.plot(degrees, noise, "--", color=GREY, linewidth=1, label="σ²p/n")
         for solver in ("least-squares", "sparse"):
             found = _of_degrees(summary, {**fits, "solver": solver, "noise": NOISE})
@@ -208,35 +202,28 @@ def clipping_panel(
     axes: Axes, summary: Summary, used: float, published: Mapping[str, float | None]
 ) -> None:
     """Draw the clean test error of the first seed against the threshold; crosses diverged."""
-    networks = [cell for cell in summary.cells if cell.parameters["model"] in NETWORKS]
-    clips = sorted(
-        {cell.parameters["clip"] for cell in networks},
-        key=lambda clip: math.inf if clip is None else clip,
-    )
-    found: dict[str, list[float]] = {}
-    for model in NETWORKS:
-        cells = {c.parameters["clip"]: c for c in summary.select(model=model, seed=0)}
-        found[model] = [float(cells[clip].metrics["test"]) for clip in clips]
-    finite = [v for values in found.values() for v in values if math.isfinite(v)]
-    top = 10 ** math.ceil(math.log10(max(finite)) + 1)
-    for shift, (model, values) in enumerate(found.items()):
-        colour, lost = COLOURS[model], [not math.isfinite(v) for v in values]
+    networks = summary.frame.query("seed == 0 and model in @NETWORKS").fillna({"clip": math.inf})
+    found = networks.pivot(index="clip", columns="model", values="metric test")
+    finite = found.to_numpy()[np.isfinite(found)]
+    top = 10 ** math.ceil(math.log10(finite.max()) + 1)
+    for shift, model in enumerate(NETWORKS):
+        values, colour, value = found[model].to_numpy(), COLOURS[model], published.get(model)
+        lost = ~np.isfinite(values)
         axes.plot(np.where(lost, np.nan, values), "o-", color=colour, label=LABELS[model])
         for place in np.flatnonzero(lost):
             axes.plot(place + 0.12 * (shift - 1), top, "x", color=colour, clip_on=False)
-        value = published.get(model)
         if value is not None:
             axes.axhline(value, color=colour, linestyle=":", linewidth=1)
-    axes.axvline(clips.index(used), color=GREY, linewidth=6, alpha=0.15, zorder=0)
+    axes.axvline(list(found.index).index(used), color=GREY, linewidth=6, alpha=0.15, zorder=0)
     axes.set(
         yscale="log",
-        ylim=(min(finite) / 3, top),
-        xlim=(-0.3, len(clips) - 0.7),
+        ylim=(finite.min() / 3, top),
+        xlim=(-0.3, len(found) - 0.7),
         xlabel="largest norm of the gradient (shaded: used)",
         ylabel="test MSE, clean target",
         title="Threshold of clipping, one seed",
     )
-    axes.set_xticks(range(len(clips)), ["none" if c is None else f"{c:g}" for c in clips])
+    axes.set_xticks(range(len(found)), [f"{clip:g}".replace("inf", "none") for clip in found.index])
     handles = axes.get_legend_handles_labels()[0]
     if any(value is not None for value in published.values()):
         handles.append(axes.plot([], [], ":", color=GREY, label="paper")[0])

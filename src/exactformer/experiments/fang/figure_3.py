@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from exactformer.experiments import Cell, Experiment, Metric, Quantity, Scale, Summary, rows
-from exactformer.experiments.fang.cell import run
+from exactformer.experiments.fang.cell import NETWORKS, network_cells, run
 from exactformer.experiments.fang.names import LABELS, named
-from exactformer.experiments.fang.networks import NETWORKS
-from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, network_cells, published
+from exactformer.experiments.fang.table_1 import EPOCHS, SEEDS, SIZES, published
 
 OTHERS = ("depth", "width")
 END, GAP = "training error at the end", "generalisation gap"
@@ -51,7 +50,7 @@ EXPERIMENT = Experiment(
     claim="The transformer converges to the noise, and its training error says how it will do on "
     "new data; networks with as many free parameters do neither.",
     source="Fang et al. 2022, Figure 3",
-    cells=network_cells,
+    cells=lambda scale: network_cells(SIZES[scale], SEEDS[scale]),
     run=run,
     quantities=quantities,
     figure="exactformer.experiments.fang.drawing:figure_3",

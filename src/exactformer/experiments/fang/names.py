@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from exactformer.experiments import Statement, Summary
-from exactformer.experiments.fang.cell import SOLVERS
-from exactformer.experiments.fang.networks import NETWORKS
+from exactformer.experiments.fang.cell import NETWORKS, SOLVERS
 
 MODELS = (*NETWORKS, *SOLVERS)
 

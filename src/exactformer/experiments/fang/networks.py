@@ -1,73 +1,30 @@
-"""The paper's three networks, trained by its protocol and measured on the way."""
+"""The paper's three networks: the transformer, and two ReLU networks (tables 2 and 3) of its size.
 
-from __future__ import annotations
+NN_width has one hidden layer of as many units as ours has directions, C(d + q + 1, q); NN_depth has
+as many hidden layers, q + 1, as ours has blocks and one linear map. Free parameters:
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+    target   ours (n·d + n·q + 1)   NN_width   NN_depth
+    f₁*      41                     41         57
+    f₂*      65,521                 52,417     74,041
+"""
+
+from itertools import pairwise
 
 import numpy as np
+import torch
+from torch import nn
 
-from exactformer.experiments.fang.data import Array, Data, Target, mean_square
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from exactformer.learning.laws.trained.training import Progress
-
-NETWORKS = ("attention", "depth", "width")
+from exactformer.experiments.fang.data import Array, Target
+from exactformer.learning.laws.dense.directions import paper_width, unit_directions
+from exactformer.learning.laws.trained.network import PolynomialAttention
 
 _ROWS = 16_384
-_POINTS_OF_A_CURVE = 80
-
-
-def train_network(
-    parameters: Mapping[str, Any], target: Target, data: Data, device: str
-) -> tuple[dict[str, Any], Callable[[Array], Array]]:
-    """Train the network a cell asks for; return its metrics and the function it has learnt."""
-    import torch
-
-    from exactformer.learning.laws.trained.network import count_parameters
-    from exactformer.learning.laws.trained.training import Points, TrainingProtocol, train
-
-    seed, epochs, batch = parameters["seed"], parameters["epochs"], parameters["batch"]
-    network = build(parameters["model"], target, parameters["width"], seed, device)
-    points = Points(torch.as_tensor(data.x), torch.as_tensor(data.y)).to(
-        torch.device(device), torch.float32
-    )
-    if device != "cpu":  # kernels are compiled on first use, which is no part of the run time
-        network(points.x[:batch]).mean().backward()
-        network.zero_grad()
-    watch = _Watch(network, data, epochs)
-    history = train(
-        network,
-        points,
-        TrainingProtocol(epochs, batch, clip=parameters["clip"]),
-        seed=seed,
-        report=watch,
-        reports=epochs,
-    )
-    converged = np.nan if history.diverged else history.converged() or epochs
-    metrics = {
-        "free": count_parameters(network),
-        "diverged": history.diverged,
-        "converged": converged,
-        "epochs": len(history.train_mse),
-        "minutes": watch.training / 60,
-        "curve": watch.curve,
-    }
-    return metrics, lambda x: predict(network, x)
+_DEPTH_UNITS = {(2, 2): 4, (10, 5): 120}
+"""Units of a hidden layer of NN_depth for (d, q), as printed."""
 
 
 def build(model: str, target: Target, width: int, seed: int, device: str) -> nn.Module:
     """Return an untrained network; ``width`` is the number of directions or of hidden units."""
-    import torch
-
-    from exactformer.experiments.models.baselines import ReluNetwork, nn_depth
-    from exactformer.learning.laws.dense.directions import unit_directions
-    from exactformer.learning.laws.trained.network import PolynomialAttention
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if model == "attention":
@@ -77,14 +34,12 @@ def build(model: str, target: Target, width: int, seed: int, device: str) -> nn.
                 directions.to(device), target.degree, compiled=device != "cpu"
             )
         if model == "width":
-            return ReluNetwork([target.dimension, width]).to(device)
+            return relu_network([target.dimension, width]).to(device)
         return nn_depth(target.dimension, target.degree).to(device)
 
 
 def predict(network: nn.Module, x: Array) -> Array:
     """Return the network's values at rows of ``x``."""
-    import torch
-
     parameter = next(network.parameters())
     rows = torch.as_tensor(x).to(parameter.device, parameter.dtype)
     with torch.no_grad():
@@ -92,41 +47,23 @@ def predict(network: nn.Module, x: Array) -> Array:
     return np.asarray(values.double().cpu().numpy())
 
 
-@dataclass
-class _Watch:
-    """Takes all three errors at epochs evenly spread on a logarithmic scale."""
-
-    network: nn.Module
-    data: Data
-    epochs: int
-    watching: float = 0.0
-    """Seconds that were spent here."""
-    training: float = 0.0
-    """Seconds that were not, up to the last report."""
-    curve: dict[str, list[float]] = field(
-        default_factory=lambda: {"epoch": [], "train": [], "test": [], "test_noisy": []}
-    )
-
-    def __post_init__(self) -> None:
-        places = np.geomspace(1, self.epochs, _POINTS_OF_A_CURVE)
-        self.places = set(np.rint(places).astype(int).tolist())
-
-    def __call__(self, progress: Progress) -> None:
-        self.training = progress.seconds - self.watching
-        if progress.epoch not in self.places:
-            return
-        began = time.perf_counter()
-        self.curve["epoch"].append(progress.epoch)
-        for name, error in errors(lambda x: predict(self.network, x), self.data).items():
-            self.curve[name].append(error)
-        self.watching += time.perf_counter() - began
+def relu_network(widths: list[int]) -> nn.Module:
+    """Return linear maps with ReLU between them; the last has one output. Maps (N, d) to (N,)."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], 1), nn.Flatten(0))
 
 
-def errors(values: Callable[[Array], Array], data: Data) -> dict[str, float]:
-    """Return the error on the training labels, against the clean target, and on noisy labels."""
-    at_test = values(data.test_x)
-    return {
-        "train": mean_square(values(data.x), data.y),
-        "test": mean_square(at_test, data.test_clean),
-        "test_noisy": mean_square(at_test, data.test_noisy),
-    }
+def nn_depth(dimension: int, degree: int) -> nn.Module:
+    """Return NN_depth: q + 1 hidden layers, elsewhere with about as many parameters as ours."""
+    units = _DEPTH_UNITS.get((dimension, degree)) or _matching(dimension, degree)
+    return relu_network([dimension] + [units] * (degree + 1))
+
+
+def _matching(dimension: int, degree: int) -> int:
+    budget = paper_width(dimension, degree) * (dimension + degree) + 1
+    units = 1
+    while degree * units * units + (dimension + degree + 2) * units + 1 < budget:
+        units += 1
+    return units

@@ -112,7 +112,8 @@ class WarmStart:
     after: Tensor
 
 
-_PROTOCOL = EnsembleProtocol(steps=2000, rate=5e-3, betas=(0.9, 0.99))
+_HELD_OUT = 1 / 8
+"""The share of the sequences, the last ones, that decide what is kept."""
 
 
 def warm_start(
@@ -120,10 +121,9 @@ def warm_start(
     x: Any,
     y: Any,
     *,
+    directions: Tensor,
+    protocol: EnsembleProtocol,
     choice: Sequence[int] | None = None,
-    directions: Tensor | None = None,
-    protocol: EnsembleProtocol = _PROTOCOL,
-    held_out: float = 1 / 8,
 ) -> WarmStart:
     """Train the M models of ``start`` on the mean squared error of their outputs.
 
@@ -131,20 +131,15 @@ def warm_start(
         start: constructed models with an axis M; they are left as they are.
         x: sequences (N, τ).
         y: their answers: (N, τ), or a bank (K, N, τ) of which ``choice`` gives every model its own.
-        directions: functions at the knots, (knots, C); 64 cosines unless given.
-        held_out: the share of the sequences, the last ones, that decide what is kept.
+        directions: functions at the knots, (knots, C).
     """
-    knots = start.features.pieces + 1
-    waves = cosines(knots, min(64, knots)) if directions is None else directions
-    ensemble = CouplingEnsemble(start, waves)
-    trained = round(len(x) * (1 - held_out))
+    ensemble = CouplingEnsemble(start, directions)
+    trained = round(len(x) * (1 - _HELD_OUT))
     if not 0 < trained < len(x):
-        raise InputError(f"{len(x)} sequences cannot be split with held_out={held_out}.")
+        raise InputError(f"{len(x)} sequences are too few to hold out {_HELD_OUT:.1%} of them.")
     held = x[trained:], y[..., trained:, :]
     before = evaluate(ensemble, *held, choice=choice)
-    train(
-        ensemble, x[:trained], y[..., :trained, :], protocol, choice=choice, validation=held
-    )  # fmt: skip
+    train(ensemble, x[:trained], y[..., :trained, :], protocol, choice=choice, validation=held)
     after = evaluate(ensemble, *held, choice=choice)
     better = after < before
     model = FusedCoupling(ensemble.table.moved(better), deepcopy(start.outer), start.head_dim)

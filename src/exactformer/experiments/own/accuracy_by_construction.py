@@ -13,22 +13,23 @@ that climbed from the worst of those; all are relative to max |Q|.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, by_scale, rows
 from exactformer.experiments.engine.summary import Summary, frame_of
 from exactformer.figures.style import GREY, legend, subplots
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from exactformer.algebra import Polynomial
     from exactformer.polynomials.model import PolynomialModel
@@ -40,6 +41,7 @@ POWERS = ("scaled", "doubling")
 HIGH = ("scaled", "doubling", "chebyshev")
 """Those that are followed to degree 60."""
 
+_DENSE = {"target": "dense"}
 _DEGREE = 5  # of the sweep over radii
 _KEPT = 8  # points that climb
 
@@ -56,13 +58,10 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
     sweeps += [("dense", c, q, "1") for c in CONSTRUCTIONS for q in dense]
     sweeps += [("dense", c, _DEGREE, r) for c in CONSTRUCTIONS for r in radii]
     points, rounds = by_scale((40, 2), (150, 6), (600, 12))[scale]
-    names, size = (
-        ("target", "construction", "degree", "radius"),
-        {"points": points, "rounds": rounds},
-    )
+    size = {"points": points, "rounds": rounds, "seed": 0}
     return [
-        {**dict(zip(names, sweep, strict=True)), "format": f, **size, "seed": 0}
-        for sweep in dict.fromkeys(sweeps)
+        {"target": t, "construction": c, "degree": q, "radius": r, "format": f, **size}
+        for t, c, q, r in dict.fromkeys(sweeps)
         for f in FORMATS
     ]
 
@@ -112,14 +111,12 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, float]:
 
 def target(family: str, degree: int, radius: Fraction) -> Polynomial:
     """Return Q(x/B)."""
-    import numpy as np
-
     from exactformer.algebra import Polynomial
     from exactformer.algebra.chebyshev import to_powers
 
     if family == "oscillating":
         powers = to_powers([Fraction(0)] * degree + [Fraction(1)])
-        found = Polynomial.from_terms({(s,): a for s, a in enumerate(powers)}, ["x"])
+        found = Polynomial.from_terms({(s,): a for s, a in enumerate(powers)})
     else:
         exponents = [e for e in product(range(degree + 1), repeat=3) if sum(e) <= degree]
         drawn = np.random.default_rng(degree).integers(-9, 10, len(exponents)).tolist()
@@ -132,8 +129,6 @@ def _largest_error(
     model: PolynomialModel, polynomial: Polynomial, parameters: Mapping[str, Any]
 ) -> float:
     """Return the largest |computed − exact|, in exact arithmetic, that a search finds."""
-    import numpy as np
-
     rng = np.random.default_rng(parameters["seed"])
     local = _places(polynomial, parameters["points"], rng)
     largest = 0.0
@@ -149,8 +144,6 @@ def _largest_error(
 
 def _places(polynomial: Polynomial, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return points of the unit ball: inside, on the sphere, on axes where T_q turns or vanishes."""
-    import numpy as np
-
     d, q = polynomial.dimension, polynomial.degree
     normal = rng.normal(size=(count, d))
     sphere = normal / np.linalg.norm(normal, axis=1, keepdims=True)
@@ -163,7 +156,6 @@ def _places(polynomial: Polynomial, count: int, rng: np.random.Generator) -> NDA
 def _errors(
     model: PolynomialModel, polynomial: Polynomial, local: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    import numpy as np
     import torch
 
     radius, dtype = float(model.blueprint.radius), model.dtype
@@ -185,9 +177,8 @@ def _quantities(scale: Scale) -> list[Quantity]:
             label = "T_{degree}, {format}, {construction}"
             found += rows(label, "literal", over, wave, drift=0.5)
         over = {"format": [f], "radius": ("1", "100"), "construction": CONSTRUCTIONS}
-        where = {"target": "dense", "degree": _DEGREE}
         label = "dense, B = {radius}, {format}, {construction}"
-        found += rows(label, "literal", over, where, drift=0.5)
+        found += rows(label, "literal", over, {**_DENSE, "degree": _DEGREE}, drift=0.5)
     return [
         *found,
         Quantity("T_60, float64, chebyshev, closed form", "fused", fused, drift=0.5),
@@ -218,6 +209,13 @@ _LOOK: dict[str, tuple[str, str]] = {
     "chebyshev": ("#2a8c6a", "^"),
 }
 _CLOSED_FORMS = ("scaled", "chebyshev")  # those of powers are all the same
+_AXES = {"degree": "degree q", "radius": "radius B"}
+_PANELS: tuple[tuple[str, str, tuple[int, ...], dict[str, Any]], ...] = (
+    ("$T_q$ on [−1, 1]", "degree", (2, 4, 8, 16, 32, 60), {"target": "oscillating", "radius": "1"}),
+    ("dense in three variables, B = 1", "degree", (2, 3, 4, 5, 6, 8, 10), _DENSE | {"radius": "1"}),
+    (f"dense of degree {_DEGREE} in three variables", "radius", (), _DENSE | {"degree": _DEGREE}),
+)
+"""Title, axis, its ticks, and the cells that are drawn."""
 _RANGE = {"float64": (1e-17, 1e2), "float32": (1e-9, 1e6)}
 
 
@@ -225,12 +223,14 @@ def draw(summary: Summary) -> Figure:
     """Draw errors over max |Q| against degree and radius, in two formats."""
     figure, panels = subplots(13, 7.6, 2, 3, sharey="row")
     for row, name in zip(panels, _RANGE, strict=True):
-        _against_degree(row[0], summary, "oscillating", name)
-        _against_degree(row[1], summary, "dense", name)
-        _against_radius(row[2], summary, name)
-        row[0].set(ylim=_RANGE[name], ylabel=f"{name}: largest error / max |Q|")
-        for axes in row:
+        for axes, (title, x, ticks, where) in zip(row, _PANELS, strict=True):
+            _curves(axes, summary.select(**where, format=name), x)
+            axes.set(xscale="log", yscale="log", xlabel=_AXES[x], title=title)
             axes.axhspan(1, _RANGE[name][1], color="#f3f4f6", zorder=0)
+            if ticks:
+                axes.set_xticks(ticks, [str(tick) for tick in ticks])
+                axes.minorticks_off()
+        row[0].set(ylim=_RANGE[name], ylabel=f"{name}: largest error / max |Q|")
         small: Any = {"transform": row[0].transAxes, "va": "top", "fontsize": 7, "color": GREY}
         row[0].text(0.02, 0.985, "no digit is right", **small)
     rings = {"marker": "o", "linestyle": "", "color": GREY}
@@ -248,28 +248,8 @@ def draw(summary: Summary) -> Figure:
     return figure
 
 
-def _against_degree(axes: Axes, summary: Summary, family: str, name: str) -> None:
-    cells = summary.select(target=family, radius="1", format=name)
-    _curves(axes, cells, lambda cell: float(cell.parameters["degree"]))
-    axes.set(
-        xscale="log",
-        xlabel="degree q",
-        title="$T_q$ on [−1, 1]" if family == "oscillating" else "dense in three variables, B = 1",
-    )
-    ticks = [2, 4, 8, 16, 32, 60] if family == "oscillating" else [2, 3, 4, 5, 6, 8, 10]
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.minorticks_off()
-
-
-def _against_radius(axes: Axes, summary: Summary, name: str) -> None:
-    cells = summary.select(target="dense", degree=_DEGREE, format=name)
-    _curves(axes, cells, lambda cell: float(Fraction(cell.parameters["radius"])))
-    axes.set(xscale="log", xlabel="radius B", title=f"dense of degree {_DEGREE} in three variables")
-
-
-def _curves(axes: Axes, cells: Sequence[Cell], place: Callable[[Cell], float]) -> None:
-    axes.set_yscale("log")
-    found = frame_of(cells).assign(x=[place(cell) for cell in cells])
+def _curves(axes: Axes, cells: Sequence[Cell], x: str) -> None:
+    found = frame_of(cells).assign(x=[float(Fraction(cell.parameters[x])) for cell in cells])
     for construction, (colour, marker) in _LOOK.items():
         mine = found[found["construction"] == construction].sort_values("x")
         literal = mine.dropna(subset="literal")

@@ -18,15 +18,16 @@ from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.real_data import MADE_UP, minilm, multi30k
 from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
     from pandas import DataFrame
 
 METHODS = {"data": "fitted", "weights": "weights only"}
@@ -63,11 +64,10 @@ def _spectra(folder: str, sentences: list[str], device: str) -> dict[str, Any]:
     from exactformer.spectra import spectrum
 
     table = spectrum(folder, sentences, device=device, centred=True, progress=False).table
-    layers = table.groupby("layer", sort=False)
     return {
         "needed 99 %": table["shared_99"].tolist(),
         "needed 99.9 %": table["shared_999"].tolist(),
-        "layers": layers.ngroups,
+        "layers": table["layer"].nunique(),
         "heads": len(table),
         "head_dim": int(table["head_dim"].iloc[0]),
         "least 99 %": int(table["shared_99"].min()),
@@ -84,7 +84,7 @@ def _shrink(
     parameters: Mapping[str, Any],
     device: str,
 ) -> dict[str, Any]:
-    import numpy as np
+    from scipy.spatial.distance import pdist
     from scipy.stats import spearmanr
 
     from exactformer.spectra.preparation import load
@@ -104,8 +104,7 @@ def _shrink(
         progress=False,
     )
     before, after = (_embeddings(m, tokenizer, tested) for m in (model, small))
-    pairs = np.triu_indices(len(tested), k=1)
-    order = spearmanr(_cosines(before)[pairs], _cosines(after)[pairs]).statistic
+    order = spearmanr(pdist(before, "cosine"), pdist(after, "cosine")).statistic
     return {
         "change": float(np.linalg.norm(after - before) / np.linalg.norm(before)),
         "order": float(order),
@@ -121,7 +120,6 @@ def _shrink(
 
 def _embeddings(model: Any, tokenizer: Any, sentences: list[str]) -> NDArray[np.float64]:
     """Return the mean of the last hidden states over the tokens of each sentence."""
-    import numpy as np
     import torch
 
     from exactformer.spectra.texts import TokenizedTexts
@@ -137,18 +135,8 @@ def _embeddings(model: Any, tokenizer: Any, sentences: list[str]) -> NDArray[np.
     return np.concatenate(found)
 
 
-def _cosines(embeddings: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    similar: NDArray[np.float64] = unit @ unit.T
-    return similar
-
-
 def _sentences(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return sentences to fit to and others to test on, drawn by the seed."""
-    import numpy as np
-
     random = np.random.default_rng(parameters["seed"])
     fit, test = parameters["sentences"], parameters["tested"]
     if parameters["made_up"]:
@@ -221,9 +209,7 @@ def _losses(axes: Axes, summary: Summary, metric: str, label: str) -> None:
         mine = shrunk[shrunk["method"] == method]
         means = mine.groupby("head_dim")[metric].mean()
         axes.plot(means.index, means, "o-", color=colour, label=name)
-        for dim in means.index:
-            values = mine[mine["head_dim"] == dim][metric]
-            axes.plot([dim] * len(values), values, "_", color=colour, markersize=10)
+        axes.plot(mine["head_dim"], mine[metric], "_", color=colour, markersize=10)
         axes.set_xticks(means.index)
     axes.set_xlabel("new head dimension, of 32")
     axes.set_ylabel(label)

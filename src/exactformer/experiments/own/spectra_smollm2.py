@@ -163,13 +163,9 @@ def _made_up(length: int) -> tuple[Any, dict[str, Any]]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    sizes: Any = {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "vocab_size": 50,
-        "eos_token_id": None,
-    }
+    sizes: Any = {"hidden_size": 32, "intermediate_size": 48, "vocab_size": 50}
     sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3}
+    sizes["eos_token_id"] = None
     make: Any = LlamaForCausalLM
     model = make(LlamaConfig(**sizes))
     model.eval().requires_grad_(False)
@@ -202,11 +198,8 @@ def _timed(parameters: Mapping[str, Any]) -> dict[str, Any]:
     from exactformer.spectra.caching.calibration import outline
     from exactformer.spectra.caching.rotary import rotary_layers
 
-    model, context = (
-        _made_up(16)[0] if parameters["made_up"] else _real(512)[0],
-        parameters["context"],
-    )
-    model = deepcopy(model).to("cpu")  # a processor's time is measured
+    given, _ = _made_up(16) if parameters["made_up"] else _real(512)
+    model, context = deepcopy(given).to("cpu"), parameters["context"]  # a processor is timed
     layers = rotary_layers(model)
     states = [layer.sizes for layer in layers]
     ranks = [(int(parameters["cache"] * sizes.state),) for sizes in states]
@@ -219,10 +212,8 @@ def _timed(parameters: Mapping[str, Any]) -> dict[str, Any]:
         cache: Any = small.new_cache()
         cache.begin(torch.arange(context)[None], 1, None)
         for layer, rank, sizes in zip(cache.layers, ranks, states, strict=True):
-            layer.latents, layer.first = (
-                torch.randn(1, context, rank[0]),
-                torch.randn(1, sizes.state),
-            )
+            layer.latents = torch.randn(1, context, rank[0])
+            layer.first = torch.randn(1, sizes.state)
         tried[f"lookback {lookback}"] = (small, cache)
     times: dict[str, list[float]] = {name: [] for name in tried}
     token = torch.zeros(1, 1, dtype=torch.long)
@@ -267,13 +258,7 @@ def _quantities(scale: Scale) -> list[Quantity]:
 
 
 TIMED = ("original", "lookback 0", "lookback 3")
-COLOURS = {
-    "joint": BLUE,
-    "grouped": ORANGE,
-    "keys": GREEN,
-    "weights": INK,
-    "planes": "#b48ead",
-}
+COLOURS = dict(zip(METHODS, (BLUE, ORANGE, GREEN, INK, "#b48ead"), strict=True))
 
 
 def draw(summary: Summary) -> Figure:

@@ -14,10 +14,13 @@ At some degrees the polynomial is also compiled: the transformer's error must be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from math import factorial, pi
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments import Cell, Experiment, Scale, Summary, by_scale, rows
+import numpy as np
+
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
@@ -25,8 +28,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EXP, KINK, WAVE = "exp", "|x|", "sin 40x"
-DOMAINS = {EXP: (-1.0, 1.0), KINK: (-1.0, 1.0), WAVE: (0.0, 1.0)}
 OMEGA, HALF_WIDTH = 40.0, 0.5
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    EXP: np.exp,
+    KINK: np.abs,
+    WAVE: lambda x: np.sin(OMEGA * x),
+}
+DOMAINS = {EXP: (-1.0, 1.0), KINK: (-1.0, 1.0), WAVE: (0.0, 1.0)}
 BERNSTEIN = 0.2801
 ROUNDING = 1e-13
 """How far two float64 evaluations of one polynomial may differ, here: a thousand units or so."""
@@ -50,7 +58,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     from exactformer.polynomials.functions.curve import universality_curve
 
     name, degrees = parameters["function"], parameters["degrees"]
-    f, interval = function(name), DOMAINS[name]
+    f, interval = FUNCTIONS[name], DOMAINS[name]
     curve = universality_curve(f, degrees, [interval])
     models = [_compiled(f, interval, n, max(degrees), device) for n in parameters["compiled"]]
     return {
@@ -61,25 +69,12 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     }
 
 
-def function(name: str) -> Callable[..., Any]:
-    """Return a function of NumPy arrays."""
-    import numpy as np
-
-    functions: dict[str, Callable[..., Any]] = {
-        EXP: np.exp,
-        KINK: np.abs,
-        WAVE: lambda x: np.sin(OMEGA * x),
-    }
-    return functions[name]
-
-
 def known(name: str, n: int) -> float:
     """Return what theory says about degree n: see the module's text."""
     if name == EXP:
         return 1 / (2.0**n * factorial(n + 1))
     if name == KINK:
         return 2 / (pi * (n + 1))
-    import numpy as np
     from scipy.special import jv
 
     return float(2 * np.abs(jv(np.arange(n + 1, n + 200), OMEGA * HALF_WIDTH)).sum())
@@ -89,9 +84,6 @@ def _compiled(
     f: Callable[..., Any], interval: tuple[float, float], degree: int, highest: int, device: str
 ) -> dict[str, float]:
     """Compile the polynomial that the curve has at this degree; return its error and bound."""
-    from fractions import Fraction
-
-    import numpy as np
     import torch
 
     from exactformer.algebra import Polynomial
@@ -106,7 +98,7 @@ def _compiled(
     here = BoxFunction(f, [centre], [half])
     expansion = expand(here, _FINER * highest).cut(degree)
     powers = to_powers([Fraction(c) for c in expansion.coefficients[:, 0].tolist()])
-    local = Polynomial.from_terms({(s,): a for s, a in enumerate(powers)}, ["x"])
+    local = Polynomial.from_terms({(s,): a for s, a in enumerate(powers)})
     exact = local.composed([-Fraction(centre) / Fraction(half)], [1 / Fraction(half)])
     model = compile(exact, domain=[interval], construction="chebyshev").to(device)
     x = centre + half * check_points(1)
@@ -139,15 +131,14 @@ def draw(summary: Summary) -> Figure:
 
 
 def _panel(axes: Axes, name: str, cell: Cell) -> None:
-    titles = {EXP: "smooth: exp on [−1, 1]", KINK: "kinked: |x| on [−1, 1]"}
-    words = {
-        EXP: r"known: $1 / (2^n (n+1)!)$",
-        KINK: r"known, this series: $2 / (\pi(n+1))$",
-        WAVE: r"known: at most $2\,\sum_{k>n} |J_k(20)|$",
-    }
+    title, words = {
+        EXP: ("smooth: exp on [−1, 1]", r"known: $1 / (2^n (n+1)!)$"),
+        KINK: ("kinked: |x| on [−1, 1]", r"known, this series: $2 / (\pi(n+1))$"),
+        WAVE: ("oscillating: sin 40x on [0, 1]", r"known: at most $2\,\sum_{k>n} |J_k(20)|$"),
+    }[name]
     metrics, models = cell.metrics, cell.metrics["models"]
     degrees = metrics["degrees"]
-    axes.semilogy(degrees, metrics["known"], color=ORANGE, label=words[name])
+    axes.semilogy(degrees, metrics["known"], color=ORANGE, label=words)
     if name == KINK:
         best = [BERNSTEIN / n for n in degrees]
         axes.loglog(degrees, best, "--", color=ORANGE, label="known, best possible: 0.2801 / n")
@@ -162,11 +153,7 @@ def _panel(axes: Axes, name: str, cell: Cell) -> None:
     rings: Any = {"color": GREEN, "markersize": 9, "fillstyle": "none"}
     rings["label"] = "its transformer, float64, measured"
     axes.semilogy([m["degree"] for m in models], [m["error"] for m in models], "o", **rings)
-    axes.set(
-        title=titles.get(name, "oscillating: sin 40x on [0, 1]"),
-        xlabel="degree n",
-        ylabel="largest error",
-    )
+    axes.set(title=title, xlabel="degree n", ylabel="largest error")
     if name == EXP:
         axes.set_xticks(range(2, 17, 2))
     axes.legend(loc="upper right" if name != WAVE else "lower left")
@@ -180,23 +167,20 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=[
-        *rows(
-            "{function}, degree 8",
-            _error(8),
-            {"function": [EXP]},
-            published=known(EXP, 8),
-            place="1 / (2ⁿ (n + 1)!)",
-            within=0.1,
-            ours=True,
-        ),
-        *rows(
-            "{function}, degree 64",
-            _error(64),
-            {"function": [KINK]},
-            published=known(KINK, 64),
-            place="2 / (π(n + 1))",
-            within=0.02,
-            ours=True,
+        *(
+            Quantity(
+                f"{name}, degree {n}",
+                _error(n),
+                {"function": name},
+                published=known(name, n),
+                place=place,
+                within=within,
+                ours=True,
+            )
+            for name, n, place, within in (
+                (EXP, 8, "1 / (2ⁿ (n + 1)!)", 0.1),
+                (KINK, 64, "2 / (π(n + 1))", 0.02),
+            )
         ),
         *rows(
             "sin 40x, degree {row}",

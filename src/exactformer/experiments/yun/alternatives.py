@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from exactformer.experiments import Experiment, Metrics, Parameters, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, list_down, subplots
 
@@ -94,17 +96,16 @@ def run(parameters: Parameters, device: str) -> Metrics:
 PERPLEXITY, ACCURACY = "perplexity", "share named rightly"
 FIRST = "first layer, tokens without a code of their own"
 LAST = "last layer, tokens without a code of their own"
-SEPARATION = "last layer, smallest separation over spread"
-PARAMETERS, SECONDS = "parameters of the encoder", "seconds of training"
+PARAMETERS = "parameters of the encoder"
 
 ROWS = {
     PERPLEXITY: ("perplexity", 0.05),
     ACCURACY: ("accuracy", 0.05),
     PARAMETERS: ("parameters", 0.0),
-    SECONDS: ("seconds", math.inf),
+    "seconds of training": ("seconds", math.inf),
     FIRST: ("first_shared", 0.2),
     LAST: ("last_shared", 0.2),
-    SEPARATION: ("last_separation", 1.0),
+    "last layer, smallest separation over spread": ("last_separation", 1.0),
 }
 
 
@@ -129,8 +130,6 @@ def draw(summary: Summary) -> Figure:
 
 
 def _results(axes: Axes, summary: Summary, task: str, metric: str) -> None:
-    import numpy as np
-
     for place, (model, colour) in enumerate(_COLOURS.items()):
         values = [float(c.metrics[metric]) for c in summary.select(task=task, model=model)]
         axes.plot(values, [place] * len(values), "o", color=colour, fillstyle="none")
@@ -139,8 +138,6 @@ def _results(axes: Axes, summary: Summary, task: str, metric: str) -> None:
 
 
 def _layers(axes: Axes, summary: Summary, task: str) -> None:
-    import numpy as np
-
     for model, colour in _COLOURS.items():
         shared = np.array([c.metrics["shared"] for c in summary.select(task=task, model=model)])
         depth = np.arange(1, shared.shape[1] + 1)

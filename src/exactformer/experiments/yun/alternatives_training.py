@@ -198,16 +198,8 @@ def probe(
 def _encoder(
     parameters: Mapping[str, Any], kinds: Sequence[str], shape: tuple[int, ...] = ()
 ) -> MixingEncoder:
-    return MixingEncoder(
-        kinds,
-        parameters["width"],
-        parameters["heads"],
-        parameters["tokens"],
-        parameters["hidden"],
-        parameters["kernel"],
-        shape,
-        parameters["dropout"],
-    )
+    names = ("width", "heads", "tokens", "hidden", "kernel", "dropout")
+    return MixingEncoder(kinds, shape=shape, **{name: parameters[name] for name in names})
 
 
 def _train(

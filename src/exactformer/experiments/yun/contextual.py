@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREEN, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from exactformer.sequences.model import SequenceModel
 
 FORMS = ("paper", "compact", "four-layer")
 SIZES = ((1, 2, 4), (1, 3, 4), (1, 2, 8), (2, 2, 3), (2, 3, 2), (3, 2, 2))
@@ -61,12 +61,13 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     inputs = Grid(n, d, cells, distinct_columns=distinct).inputs()
     middles = (inputs + 0.5) / cells
 
+    mapping = model.contextual_mapping
+
     def shifted(x: Any) -> Any:
-        mapping = model.contextual_mapping
         return mapping.shifted(mapping.ids(model.quantise(x)))
 
     found = is_contextual_mapping(model.codes, middles, positional=positional, tolerance=0.0)
-    metrics = {
+    metrics: dict[str, Any] = {
         "inputs": found.inputs,
         "tokens": found.tokens,
         "collisions": found.collisions,
@@ -85,7 +86,10 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     )
     metrics |= {BEFORE: before.collisions, "wrong keys": wrong}
     if (d, n, cells) == DRAWN and not positional and form == "compact":
-        metrics |= _stages(model)
+        ascending = middles[(np.diff(inputs, axis=1) > 0).all(axis=(1, 2))]
+        ids = mapping.ids(model.quantise(ascending))
+        metrics |= {"ids": ids.tolist(), "shifted": shifted(ascending).tolist()}
+        metrics["keys"] = model.codes(ascending).tolist()
     return metrics
 
 
@@ -105,21 +109,6 @@ def keys(x: Sequence[Sequence[int]], cells: int, form: str, positional: bool) ->
     last = K**n * (k[-1] - k[0]) + k[-1]
     last -= sum(K ** (n - j) * (k[j] - k[j - 1]) for j in range(1, n))
     return [moved[k.index(own)] + K ** (n + 1) * last for own in ids]
-
-
-def _stages(model: "SequenceModel") -> dict[str, Any]:
-    """Return the codes of every class, ascending, after each of the three stages."""
-    import numpy as np
-
-    n, cells = model.blueprint.tokens, model.blueprint.cells
-    middles = np.array([[(k + 0.5) / cells for k in ids] for ids in model.table.values])
-    mapping = model.contextual_mapping
-    ids = mapping.ids(model.quantise(middles.reshape(-1, n, 1)))
-    return {
-        "ids": ids.tolist(),
-        "shifted": mapping.shifted(ids).tolist(),
-        "keys": model.codes(middles.reshape(-1, n, 1)).tolist(),
-    }
 
 
 def _where(d: int, n: int, cells: int) -> dict[str, Any]:

@@ -17,18 +17,18 @@ Closed forms (d = 1):
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
-from math import log2, sqrt
+from math import log2, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from exactformer.core.words import at_most
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, by_scale
 from exactformer.experiments.engine.summary import Summary, frame_of
+from exactformer.experiments.yun.contextual import FORMS
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, legend, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMS = ("paper", "compact", "four-layer")
 MAPS = {"identity": 2, "mean-subtract": 2, "sort": 2, "softmax-attention": 3}
 """Maps with their number of tokens."""
 ATTENTION = "softmax-attention"
@@ -86,9 +86,7 @@ def closed_form(name: str, n: int, N: int, kept: bool, p: int) -> float | None:
         return None
     if kept:
         return n * delta / 4 if p == 1 else delta * sqrt(n / 12)
-    shared = 1.0
-    for i in range(n):
-        shared *= 1 - i * delta
+    shared = prod(1 - i * delta for i in range(n))
     if p == 1:
         return shared * n * delta / 4 + (1 - shared) * n / 2
     return sqrt(shared * n * delta**2 / 12 + (1 - shared) * n / 3)

@@ -21,14 +21,13 @@ from math import comb, log2
 from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
+from exactformer.experiments.yun.contextual import FORMS
+from exactformer.experiments.yun.contextual import SIZES as BUILT
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, legend, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMS = ("paper", "compact", "four-layer")
-BUILT = ((1, 2, 4), (1, 3, 4), (1, 2, 8), (2, 2, 3), (2, 3, 2), (3, 2, 2))
-"""(d, n, N)."""
 LARGER = ((1, 2, 64), (1, 3, 32), (2, 2, 8), (2, 3, 4))
 KNOWN = {(1, 2, 64): 4165, (1, 3, 32): 14_949, (2, 2, 8): 4120, (2, 3, 4): 1712}
 """Layers of the paper's form, as a prototype counted them: d more than the lemmas add up to."""
@@ -50,36 +49,29 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Predict the size of a model, or build it and count."""
+    """Predict the size of a model from formulas alone, or build it and count."""
     d, n, cells, form = (parameters[name] for name in ("d", "n", "cells", "form"))
+    found: Any
     if parameters["kind"] == "predicted":
-        return predicted(d, n, cells, form)
-    from exactformer.sequences.compile import compile_sequence
+        from exactformer.sequences.grid import Grid
+        from exactformer.sequences.sizes import predict_size
 
-    # Of a map without zeros every value is a weight.
-    model = compile_sequence(lambda x: x - 2, tokens=n, dim=d, delta=Fraction(1, cells), form=form)
-    counts = model.blueprint.counts()
+        found = predict_size(Grid(n, d, cells, repeats=form == "four-layer"), form)
+        keys, count = found.keys, weights(d, n, cells, form)
+    else:
+        from exactformer.sequences.compile import compile_sequence
+
+        # Of a map without zeros every value is a weight.
+        delta = Fraction(1, cells)
+        model = compile_sequence(lambda x: x - 2, tokens=n, dim=d, delta=delta, form=form)
+        found = model.blueprint.counts()
+        keys, count = model.table.grid.keys, found.weights
     return {
-        "layers": float(counts.depth),
-        "keys": float(model.table.grid.keys),
-        "weights": float(counts.weights),
-        "key bits": counts.key_bits,
-        **{name: float(count) for name, count in counts.layers.items()},
-    }
-
-
-def predicted(d: int, n: int, cells: int, form: str) -> dict[str, Any]:
-    """Return layers, weights and bits, from formulas alone."""
-    from exactformer.sequences.grid import Grid
-    from exactformer.sequences.sizes import predict_size
-
-    size = predict_size(Grid(n, d, cells, repeats=form == "four-layer"), form)
-    return {
-        "layers": float(size.depth),
-        "keys": float(size.keys),
-        "weights": float(weights(d, n, cells, form)),
-        "key bits": size.key_bits,
-        **{name: float(count) for name, count in size.layers.items()},
+        "layers": float(found.depth),
+        "keys": float(keys),
+        "weights": float(count),
+        "key bits": found.key_bits,
+        **{name: float(count) for name, count in found.layers.items()},
     }
 
 

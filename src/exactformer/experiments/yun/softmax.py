@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import exp, log, log2, sqrt
+from statistics import linear_regression
 from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
@@ -57,16 +58,15 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
             "bound": softness.code_error,
             "threshold": softness.threshold / 2,
         }
-    chosen = {sweep: parameters[sweep]}
     hard = _model().to(device)
-    soft = hard.softened(**chosen)
-    distance, error = _distance(soft, hard, parameters)
+    soft = hard.softened(**{sweep: parameters[sweep]})
+    distance = soft.measure(hard, samples=parameters["samples"], seed=parameters["seed"])
     softness = soft.certificate.softness
     assert softness is not None
     span = sqrt(TOKENS * sum(s**2 for s in softness.spans))
     return {
-        "d_2": distance,
-        "standard error": error,
+        "d_2": distance.value,
+        "standard error": distance.standard_error,
         "mass": softness.ramp_mass,
         "bound": sqrt(softness.ramp_mass) * span,
     }
@@ -96,24 +96,6 @@ def _code_error(model: SequenceModel) -> float:
     return largest
 
 
-def _distance(
-    soft: SequenceModel, hard: SequenceModel, parameters: Mapping[str, Any]
-) -> tuple[float, float]:
-    """Return d_2 between two models with its standard error."""
-    import numpy as np
-    import torch
-
-    generator = np.random.default_rng(parameters["seed"])
-    squares = []
-    with torch.no_grad():
-        for _ in range(parameters["samples"] // 2_000):
-            x = generator.random((2_000, TOKENS, 1))
-            squares.append(((soft(x) - hard(x)) ** 2).sum(dim=(1, 2)).cpu().numpy())
-    powers = np.concatenate(squares)
-    mean, deviation = float(powers.mean()), float(powers.std(ddof=1)) / len(powers) ** 0.5
-    return sqrt(mean), deviation / (2 * sqrt(mean)) if mean else 0.0
-
-
 def _past(cells: Sequence[Cell]) -> list[tuple[float, float]]:
     """Return λ/2 and code errors from the threshold on, as long as they are well above rounding."""
     found = [(c.parameters["half"], c.metrics["error"]) for c in cells]
@@ -122,11 +104,8 @@ def _past(cells: Sequence[Cell]) -> list[tuple[float, float]]:
 
 def _rate(cells: Sequence[Cell]) -> float:
     """Return −d ln(error)/d(λ/2) past the threshold, by least squares."""
-    points = _past(cells)
-    mean_x = sum(x for x, _ in points) / len(points)
-    mean_y = sum(log(y) for _, y in points) / len(points)
-    slope = sum((x - mean_x) * (log(y) - mean_y) for x, y in points)
-    return float(-slope / sum((x - mean_x) ** 2 for x, _ in points))
+    halves, errors = zip(*_past(cells), strict=True)
+    return -linear_regression(halves, [log(error) for error in errors]).slope
 
 
 def _ramp_rate(cells: Sequence[Cell]) -> float:

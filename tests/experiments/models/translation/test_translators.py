@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from exactformer.errors import InputError
 from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.greedy import translate
 from exactformer.experiments.models.translation.recurrent import RecurrentTranslator
@@ -52,8 +53,16 @@ def test_scores_of_steps_are_those_of_the_whole(kind):
     said = torch.randint(3, 20, (len(source), 5))
     whole, state = model(source, said), model.begin(source)
     for place in range(5):
-        scores, state = model.advance(said[:, place], state)
-        torch.testing.assert_close(scores, whole[:, place])
+        scores, state = model.advance(said[:, place : place + 1], state)
+        torch.testing.assert_close(scores[:, 0], whole[:, place])
+
+
+def test_several_ids_after_others_are_refused():
+    model, source = translator("transformer"), sentences()
+    said = torch.randint(3, 20, (len(source), 4))
+    _, state = model.advance(said[:, :2], model.begin(source))
+    with pytest.raises(InputError, match="one id at a time"):
+        model.advance(said[:, 2:], state)
 
 
 @pytest.mark.parametrize("kind", KINDS)

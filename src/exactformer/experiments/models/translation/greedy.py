@@ -1,23 +1,30 @@
-"""Greedy decoding: after each word the likeliest next, for all sentences at once."""
+"""Translators, and greedy decoding: after each word the likeliest next, for all sentences at once."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from exactformer.experiments.models.translation.subwords import END, PAD, START
 
 
-class Translator(Protocol):
+class Translator(nn.Module, ABC):
     """A model that scores the next word, given the source and the words written so far."""
 
+    @abstractmethod
     def begin(self, source: Tensor) -> Any:
         """Read source ids (batch, n)."""
 
-    def advance(self, word: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Return scores (batch, vocabulary) after one more id (batch,)."""
+    @abstractmethod
+    def advance(self, words: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return scores (batch, m, vocabulary) after each of m more ids (batch, m)."""
+
+    def forward(self, source: Tensor, prefix: Tensor) -> Tensor:
+        """Return scores (batch, m, vocabulary) for the id after each of ``prefix``."""
+        return self.advance(prefix, self.begin(source))[0]
 
 
 @torch.no_grad()
@@ -28,8 +35,8 @@ def translate(model: Translator, source: Tensor, tokens: int) -> Tensor:
     ended = torch.zeros_like(word, dtype=torch.bool)
     words = torch.full((len(source), tokens), PAD, dtype=source.dtype, device=source.device)
     for place in range(tokens):
-        scores, state = model.advance(word, state)
-        word = scores.argmax(dim=1).masked_fill(ended, PAD)
+        scores, state = model.advance(word[:, None], state)
+        word = scores[:, 0].argmax(dim=1).masked_fill(ended, PAD)
         words[:, place] = word
         ended = ended | (word == END) | (word == PAD)
         if bool(ended.all()):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from exactformer.experiments.models.translation.greedy import Translator
 from exactformer.experiments.models.translation.subwords import PAD
 
 _States = tuple[tuple[Tensor, Tensor], ...]
@@ -36,8 +37,8 @@ class Stack(nn.Module):
         return tokens, tuple(after)
 
 
-class RecurrentTranslator(nn.Module):
-    """Source ids (batch, n) and target ids so far (batch, m) to scores of the next id."""
+class RecurrentTranslator(Translator):
+    """A stack that reads the source, and one that writes from the code it leaves."""
 
     def __init__(self, vocabulary: int, width: int, layers: int, dropout: float) -> None:
         super().__init__()
@@ -49,11 +50,6 @@ class RecurrentTranslator(nn.Module):
         self.out = nn.Linear(width, width)
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, source: Tensor, prefix: Tensor) -> Tensor:
-        """Return scores (batch, m, vocabulary) for the id after each of ``prefix``."""
-        tokens, _ = self.decoder(self._embed(prefix), self.begin(source))
-        return self._scores(tokens)
-
     def begin(self, source: Tensor) -> _States:
         """Read the source, without its padding."""
         source, lengths = without_padding(source)
@@ -64,17 +60,14 @@ class RecurrentTranslator(nn.Module):
         pairs = zip(parts[::2], parts[1::2], strict=True)
         return tuple((hidden.tanh().contiguous(), kept.contiguous()) for hidden, kept in pairs)
 
-    def advance(self, word: Tensor, state: _States) -> tuple[Tensor, _States]:
-        """Return scores (batch, vocabulary) after one more id (batch,)."""
-        tokens, after = self.decoder(self._embed(word[:, None]), state)
-        return self._scores(tokens)[:, 0], after
+    def advance(self, words: Tensor, state: _States) -> tuple[Tensor, _States]:
+        """Return scores (batch, m, vocabulary) after each of m more ids (batch, m)."""
+        tokens, after = self.decoder(self._embed(words), state)
+        return functional.linear(self.out(self.drop(tokens)), self.words.weight), after
 
     def _embed(self, ids: Tensor) -> Tensor:
         embedded: Tensor = self.words(ids) * self.words.embedding_dim**0.5
         return embedded
-
-    def _scores(self, tokens: Tensor) -> Tensor:
-        return functional.linear(self.out(self.drop(tokens)), self.words.weight)
 
 
 def without_padding(ids: Tensor) -> tuple[Tensor, Tensor]:

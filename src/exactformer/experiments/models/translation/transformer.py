@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from exactformer.errors import InputError
+from exactformer.experiments.models.translation.greedy import Translator
 from exactformer.experiments.models.translation.subwords import PAD
 from exactformer.learning.ensembles.models.positions import sinusoids
 
@@ -26,7 +28,7 @@ class DecoderState:
     place: int
     readable: Tensor
     source: tuple[_Pair, ...]
-    past: tuple[_Pair, ...]
+    past: tuple[_Pair | None, ...]
 
 
 class MultiHeadAttention(nn.Module):
@@ -75,13 +77,18 @@ class EncoderLayer(nn.Module):
         self, tokens: Tensor, readable: Tensor | None = None, causal: bool = False
     ) -> Tensor:
         """Return the tokens after this layer; they attend only to ``readable`` ones."""
-        return self._feed_forward(self._attend(tokens, readable, causal))
+        return self._feed_forward(self._attend(tokens, readable, causal)[0])
 
-    def _attend(self, tokens: Tensor, readable: Tensor | None, causal: bool) -> Tensor:
+    def _attend(
+        self, tokens: Tensor, readable: Tensor | None, causal: bool, past: _Pair | None = None
+    ) -> tuple[Tensor, _Pair]:
+        """Attend to the tokens and to those ``past``; return keys and values of both, too."""
         normal = self.norm(tokens)
-        pair = self.self_attention.keys_values(normal)
-        attended: Tensor = tokens + self.drop(self.self_attention(normal, pair, readable, causal))
-        return attended
+        keys, values = self.self_attention.keys_values(normal)
+        if past is not None:
+            keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
+        added = self.self_attention(normal, (keys, values), readable, causal)
+        return tokens + self.drop(added), (keys, values)
 
     def _feed_forward(self, tokens: Tensor) -> Tensor:
         result: Tensor = tokens + self.drop(self.dense(self.last_norm(tokens)))
@@ -100,32 +107,21 @@ class DecoderLayer(EncoderLayer):
         """Return keys and values of the encoded source."""
         return self.source_attention.keys_values(memory)
 
-    def decode(self, tokens: Tensor, readable: Tensor, source: _Pair) -> Tensor:
-        """Return all tokens after this layer; each attends to those before it."""
-        return self._feed_forward(
-            self._attend_source(self._attend(tokens, None, True), readable, source)
-        )
-
-    def advance(
-        self, token: Tensor, past: _Pair | None, readable: Tensor, source: _Pair
+    def decode(
+        self, tokens: Tensor, past: _Pair | None, readable: Tensor, source: _Pair
     ) -> tuple[Tensor, _Pair]:
-        """Return one more token (batch, 1, width), and keys and values with its own added."""
-        normal = self.norm(token)
-        pair = self.self_attention.keys_values(normal)
-        if past is not None:
-            pair = (torch.cat([past[0], pair[0]], dim=2), torch.cat([past[1], pair[1]], dim=2))
-        attended = token + self.drop(self.self_attention(normal, pair))
-        return self._feed_forward(self._attend_source(attended, readable, source)), pair
+        """Return tokens after this layer, each of which attends to those before it.
 
-    def _attend_source(self, tokens: Tensor, readable: Tensor, source: _Pair) -> Tensor:
-        attended: Tensor = tokens + self.drop(
-            self.source_attention(self.source_norm(tokens), source, readable)
-        )
-        return attended
+        There may be several tokens, or one after those ``past``; the keys and values of all come back.
+        """
+        attended, pair = self._attend(tokens, None, past is None, past)
+        normal = self.source_norm(attended)
+        attended = attended + self.drop(self.source_attention(normal, source, readable))
+        return self._feed_forward(attended), pair
 
 
-class TransformerTranslator(nn.Module):
-    """Source ids (batch, tokens) and target ids so far (batch, m) to scores of the next id."""
+class TransformerTranslator(Translator):
+    """An encoder of the source, of ``tokens`` ids, and a decoder that attends to it."""
 
     source_places: Tensor
     target_places: Tensor
@@ -152,37 +148,28 @@ class TransformerTranslator(nn.Module):
         self.encoded, self.decoded = nn.LayerNorm(width), nn.LayerNorm(width)
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, source: Tensor, prefix: Tensor) -> Tensor:
-        """Return scores (batch, m, vocabulary) for the id after each of ``prefix``."""
-        memory, readable = self._encode(source)
-        tokens = self._embed(prefix, self.target_places[: prefix.shape[1]])
-        for layer in self._decoder():
-            tokens = layer.decode(tokens, readable, layer.read(memory))
-        return self._scores(tokens)
-
     def begin(self, source: Tensor) -> DecoderState:
         """Read the source."""
-        memory, readable = self._encode(source)
-        pairs = tuple(layer.read(memory) for layer in self._decoder())
-        return DecoderState(0, readable, pairs, ())
-
-    def advance(self, word: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Return scores (batch, vocabulary) after one more id (batch,)."""
-        token = self._embed(word[:, None], self.target_places[state.place])
-        past = []
-        for k, layer in enumerate(self._decoder()):
-            before = state.past[k] if state.past else None
-            token, pair = layer.advance(token, before, state.readable, state.source[k])
-            past.append(pair)
-        after = DecoderState(state.place + 1, state.readable, state.source, tuple(past))
-        return self._scores(token)[:, 0], after
-
-    def _encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         readable = (source != PAD)[:, None, None]
         tokens = self._embed(source, self.source_places)
         for layer in self.encoder:
             tokens = layer(tokens, readable)
-        return self.encoded(tokens), readable
+        memory = self.encoded(tokens)
+        pairs = tuple(layer.read(memory) for layer in self._decoder())
+        return DecoderState(0, readable, pairs, (None,) * len(pairs))
+
+    def advance(self, words: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Return scores (batch, m, vocabulary) after each of m more ids (batch, m)."""
+        if state.place and words.shape[1] > 1:
+            raise InputError("after the first ids, a transformer advances by one id at a time.")
+        place = state.place + words.shape[1]
+        tokens = self._embed(words, self.target_places[state.place : place])
+        past = []
+        for layer, before, source in zip(self._decoder(), state.past, state.source, strict=True):
+            tokens, pair = layer.decode(tokens, before, state.readable, source)
+            past.append(pair)
+        scores = functional.linear(self.decoded(tokens), self.words.weight)
+        return scores, DecoderState(place, state.readable, state.source, tuple(past))
 
     def _decoder(self) -> list[DecoderLayer]:
         return cast("list[DecoderLayer]", list(self.decoder))
@@ -190,9 +177,6 @@ class TransformerTranslator(nn.Module):
     def _embed(self, ids: Tensor, places: Tensor) -> Tensor:
         embedded: Tensor = self.drop(self.words(ids) * self.words.embedding_dim**0.5 + places)
         return embedded
-
-    def _scores(self, tokens: Tensor) -> Tensor:
-        return functional.linear(self.decoded(tokens), self.words.weight)
 
 
 def position_table(tokens: int, width: int) -> Tensor:

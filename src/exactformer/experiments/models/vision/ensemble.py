@@ -17,10 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.experiments.models.vision.configuration import VisionConfiguration
-from exactformer.experiments.models.vision.model import VisionTransformer, normed, patches_of
+from exactformer.experiments.models.vision.model import (
+    VisionConfiguration,
+    VisionTransformer,
+    normed,
+    patches_of,
+)
 from exactformer.learning.ensembles.models.base import (
-    Ensemble,
+    StackedModels,
     generators,
     padded,
     same_sizes,
@@ -30,7 +34,7 @@ from exactformer.learning.ensembles.models.base import (
 _SHARED = ("side", "patch", "classes", "width", "layers", "heads", "value_dim", "hidden")
 
 
-class VisionEnsemble(Ensemble):
+class VisionEnsemble(StackedModels):
     """Images (B, 3, side, side), shared by all models, to logits (M, B, classes)."""
 
     order: Tensor
@@ -44,9 +48,9 @@ class VisionEnsemble(Ensemble):
         compute: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        c = same_sizes(configurations, _SHARED)
+        same_sizes(configurations, _SHARED)
         self.configurations, self.compute = tuple(configurations), compute or dtype
-        self.models, self.input_dim, self.output_dim = len(configurations), c.pixels, c.classes
+        self.models = len(configurations)
         self._draw(dtype)
         largest = max(one.head_dim for one in configurations)
         sizes = torch.tensor([one.head_dim for one in configurations])
@@ -89,13 +93,13 @@ class VisionEnsemble(Ensemble):
         weights = [part.unbind(dim=1) for part in self._layers()]
         normal = normed(x).to(self.compute)
         for layer, (attend, project, *forward) in enumerate(zip(*weights, strict=True)):
+            first, second = (None, None) if held is None else held[layer]
             added = self._attention(normal, attend, project, batch)
-            x, normal = self.join(x, added, None if held is None else held[layer, 0], self.compute)
+            x, normal = self.join(x, added, first, self.compute)
             if forward:
                 widen, narrow = forward
                 added = torch.bmm(functional.gelu(torch.bmm(normal, widen)), narrow)
-                share = None if held is None else held[layer, 1]
-                x, normal = self.join(x, added, share, self.compute)
+                x, normal = self.join(x, added, second, self.compute)
         pooled = normed(x.view(models, batch, tokens, width).mean(dim=2))
         return torch.baddbmm(self.bias.unsqueeze(1), pooled, self.classify)
 
@@ -144,41 +148,7 @@ class VisionEnsemble(Ensemble):
 
     def member(self, model: int) -> VisionTransformer:
         """Return one model by itself, with heads of its own size, ready to be used."""
-        weights = self.weights(model)
-        alone = VisionTransformer(self.configurations[model]).to(self.patches)
-        with torch.no_grad():
-            alone.embed.weight.copy_(weights["patches"].T)
-            alone.places.copy_(weights["places"])
-            alone.classify.weight.copy_(weights["classify"].T)
-            alone.classify.bias.copy_(weights["bias"])
-            for layer, block in enumerate(alone.blocks):
-                for part, name in _BLOCK.items():
-                    if name in weights:
-                        linear = block.get_submodule(part)
-                        linear.weight.copy_(weights[name][layer].flatten(1).T)  # type: ignore[operator]
-        return alone.eval()
-
-    def activations(self, tau: int) -> int:
-        """Return about how many numbers one model keeps of one image for its gradient."""
-        c = self.configurations[0]
-        return tau * c.layers * (5 * c.width + 2 * c.heads * self.mask.shape[1] + 2 * c.hidden)
-
-    def multiplications(self, tau: int) -> int:
-        """Return how many multiplications one model needs for one image, forwards."""
-        c, size = self.configurations[0], self.mask.shape[1]
-        heads = c.heads * (size + c.value_dim)
-        block = tau * (2 * c.width * heads + 2 * c.width * c.hidden) + tau * tau * heads
-        return c.layers * block + tau * c.pixels * c.width
-
-
-_BLOCK = {
-    "attention.query": "queries",
-    "attention.key": "keys",
-    "attention.value": "values",
-    "attention.project": "project",
-    "widen": "widen",
-    "narrow": "narrow",
-}
+        return VisionTransformer(self.configurations[model], self.weights(model)).eval()
 
 
 def joined(

@@ -3,7 +3,8 @@
 A batched matrix product does the same for all models, so the device sees M times the work in the
 same number of launches. Models share nothing else: the loss of one does not depend on the weights of
 another, and its weights at the start depend on its own seed and sizes alone. Where sizes may differ
-(head sizes), weights are padded by zeros up to the largest; :meth:`Ensemble.weights` cuts them off.
+(head sizes), weights are padded by zeros up to the largest; :meth:`StackedModels.weights` cuts them
+off.
 """
 
 from __future__ import annotations
@@ -20,15 +21,10 @@ from exactformer.errors import InputError
 _Configuration = TypeVar("_Configuration")
 
 
-class Ensemble(nn.Module, ABC):
-    """M models; maps x, shared (B, τ[, d]) or one per model (M, B, τ[, d]), to (M, B, τ[, o]).
-
-    The last axis is there if and only if ``input_dim`` (``output_dim``) is more than one.
-    """
+class StackedModels(nn.Module):
+    """M models as one module, whatever they map to what."""
 
     models: int
-    input_dim: int
-    output_dim: int
 
     def own_shape(self, name: str, model: int) -> tuple[int, ...]:
         """Return the shape of a parameter of one model, without padding."""
@@ -52,6 +48,16 @@ class Ensemble(nn.Module, ABC):
                 raise InputError(f"{name} of model {model} has shape {own}, not {given.shape}.")
             with torch.no_grad():
                 _own_part(parameters[name][model], own).copy_(given)
+
+
+class Ensemble(StackedModels, ABC):
+    """M models; maps x, shared (B, τ[, d]) or one per model (M, B, τ[, d]), to (M, B, τ[, o]).
+
+    The last axis is there if and only if ``input_dim`` (``output_dim``) is more than one.
+    """
+
+    input_dim: int
+    output_dim: int
 
     @abstractmethod
     def activations(self, tau: int) -> int:

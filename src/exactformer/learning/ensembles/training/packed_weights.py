@@ -11,7 +11,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from exactformer.learning.ensembles.models.base import Ensemble
+from exactformer.learning.ensembles.models.base import StackedModels
 
 # Parameters begin at multiples of 128 bytes of float32, as fast matrix products want them.
 _ALIGNMENT = 32
@@ -20,7 +20,7 @@ _ALIGNMENT = 32
 class PackedWeights:
     """``values`` and ``gradient``, (M, P); unused columns between parameters are zero."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    def __init__(self, ensemble: StackedModels) -> None:
         self.parameters = [p for p in ensemble.parameters() if p.requires_grad]
         starts, width = [], 0
         for parameter in self.parameters:
