@@ -121,6 +121,24 @@ def test_the_path_goes_from_few_terms_to_many_through_the_law(purpose, tmp_path)
     save_figure(law.plot_path(), tmp_path / "path.png")
 
 
+def test_the_path_of_a_mixture_names_all_columns_where_one_is_unused():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 3))
+    X[:, 1] = 7.0
+    y = X @ [1, 0, 0.5] + generator.normal(size=60)
+    law = predictor(degree=2).fit(X, y)
+    assert law.coef_table_.standard_error.isna().all()  # a mixture, not the sparse law
+    assert law.path_.model.str.contains("x3").any()
+    assert not law.path_.model.str.contains("x2").any()
+
+
+def test_prediction_where_a_column_is_constant_without_one_fold():
+    X = np.zeros((12, 1))
+    X[0] = 1.0
+    y = np.random.default_rng(0).normal(size=12) + 5 * X[:, 0]
+    assert np.isfinite(predictor(degree=1).fit(X, y).predict(X)).all()
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", [7, 11])
 def test_held_out_errors_of_the_path_survive_nearly_dependent_terms(seed):

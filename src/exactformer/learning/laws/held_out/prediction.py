@@ -260,7 +260,8 @@ def _refit(
     variance = float(sample.weight @ (y - fitted) ** 2) / freedom
     errors = np.full(len(written), np.nan)
     law = SparseLaw(data_range, freedom, variance, written, errors, columns, list(total), inner)
-    return law, _steps(mixture, law, sample, output)
+    steps = _steps(mixture, law, sample, output)
+    return law, [step.embedded(data_range.embed) for step in steps]
 
 
 def _coordinates(

@@ -77,6 +77,8 @@ class Centred:
     def _lasso(self, strengths: Array) -> Array:
         """Return the lasso's coefficients, from p rows that have the same sums as all N."""
         there = self.spectrum > _RANK * max(float(self.spectrum[-1]), 1e-300)
+        if not there.any():  # every feature is constant here
+            return np.zeros((len(there), len(strengths)))
         root = np.sqrt(self.spectrum[there])
         rows = np.asfortranarray((self.vectors[:, there] * root).T)
         y = self.vectors[:, there].T @ self.right / root
