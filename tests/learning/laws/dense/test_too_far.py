@@ -34,3 +34,13 @@ def test_no_choice_of_terms_that_are_too_far_is_as_good_as_the_law():
                 error = np.sqrt(weight @ (excess - mean) ** 2) / weight.sum()
                 assert mean > 2 * error
     assert 0 < sum(said) < len(said)
+
+
+def test_nothing_is_said_of_dependent_terms_whose_leverages_are_rounding():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(1, 2, size=(200, 2))
+    X[:, 1] = X[:, 0] ** 2
+    sample = take_sample(X, X[:, :1] ** 5, None, ["a", "b"])
+    source = InMemory(sample, data_ranges(sample, 2))
+    (law,) = find_laws(source, 5, Rules(), 2**30).laws
+    assert not source.too_far(source.dictionary(2), law, 0)

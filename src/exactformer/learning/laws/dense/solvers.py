@@ -194,6 +194,8 @@ class InMemory:
         if design.features is None or len(terms) > _FEW_TERMS:
             return False
         fit, left = fit_few(design.features, weight, y), self._left(law, output)
+        if fit.triangle is not None:  # leverages of nearly dependent terms lose all their digits
+            return False
         leverage = ((fit.inverse @ design.features) * design.features).sum(axis=0).max()
         whole, square = float(weight @ y**2), float(weight @ left**2)
         steps = np.linspace(0.0, max(whole - fit.square, 0.0), _GRID)

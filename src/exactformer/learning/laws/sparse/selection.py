@@ -173,8 +173,9 @@ def reduce(
         left = _settled(left, bound, judge)
     freedom = bound.size - len(left.kept)
     errors = judge.errors(left, freedom)
-    statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
-    weak = statistic < bound.critical_value(freedom) if freedom > 0 else np.zeros(0, dtype=bool)
+    weak = np.zeros(0, dtype=bool)
+    if freedom > 0:
+        weak = _statistics(left, errors) < bound.critical_value(freedom)
     selection = Selection(
         [closure[i] for i in left.kept],
         [Fraction(v) for v in left.values],
@@ -259,8 +260,7 @@ def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
         freedom = bound.size - len(left.kept)
         if freedom <= 0:
             return left
-        errors = judge.errors(left, freedom)
-        statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
+        statistic = _statistics(left, judge.errors(left, freedom))
         weak = np.flatnonzero(statistic < bound.critical_value(freedom))
         if before is None and len(weak):
             before = judge.left_out(left)
@@ -272,6 +272,12 @@ def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
         else:
             return left
     return left
+
+
+def _statistics(left: ReducedFit, errors: Array) -> Array:
+    """Return the size of each coefficient in units of its error; infinite where there is none."""
+    with np.errstate(over="ignore"):
+        return np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
 
 
 def _relevant(left: ReducedFit, target: Target, relevance: float) -> ReducedFit:
