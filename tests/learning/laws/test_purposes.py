@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from exactformer.figures import save_figure
-from exactformer.learning.laws.held_out.folds import fold_of_each_row
+from exactformer.learning.laws.held_out.prediction import fold_of_each_row
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 from exactformer.learning.laws.sample import take_sample
 

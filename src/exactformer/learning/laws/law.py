@@ -71,9 +71,14 @@ class Law(ABC):
     freedom: float
     variance: float
 
-    @abstractmethod
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of all columns."""
+        used = self.data_range.used
+        return self.inner_values(X if len(used) == X.shape[1] else X[:, used])
+
+    @abstractmethod
+    def inner_values(self, X: Array) -> Array:
+        """Return the values (N,) at rows of the used columns."""
 
     @abstractmethod
     def powers(self) -> dict[Exponents, Fraction]:
@@ -112,19 +117,12 @@ class SparseLaw(Law):
         basis = columns.up_to(highest), list(inner)
         return cls(*fit, written, selection.errors, *basis, coordinates)
 
-    def values(self, X: Array) -> Array:
-        """Return the values (N,) at rows of all columns."""
-        return self._at(X, self.data_range.used)
-
     def inner_values(self, X: Array) -> Array:
         """Return the values (N,) at rows of the used columns."""
-        return self._at(X, slice(None))
-
-    def _at(self, X: Array, columns: NDArray[np.int64] | slice) -> Array:
         out = np.empty(len(X))
         for start in range(0, len(X), _ROWS):
             rows = slice(start, start + _ROWS)
-            out[rows] = products(self.basis, self.columns, X[rows][:, columns]) @ self.coordinates
+            out[rows] = products(self.basis, self.columns, X[rows]) @ self.coordinates
         return out
 
     def powers(self) -> dict[Exponents, Fraction]:
@@ -160,10 +158,10 @@ class DenseLaw(Law):
             for data_range, values, variance in outputs
         ]
 
-    def values(self, X: Array) -> Array:
-        """Return the values (N,) at rows of all columns."""
+    def inner_values(self, X: Array) -> Array:
+        """Return the values (N,) at rows of the used columns."""
         out = np.empty(len(X))
-        for rows, features in blocks(self.terms, X[:, self.data_range.used]):
+        for rows, features in blocks(self.terms, X):
             out[rows] = self.coordinates @ features
         return out
 
@@ -186,13 +184,13 @@ class RidgeLaw(Law):
     beta: Array
     b: float
 
-    def values(self, X: Array) -> Array:
-        """Return the values (N,) at rows of all columns."""
+    def inner_values(self, X: Array) -> Array:
+        """Return the values (N,) at rows of the used columns."""
         out = np.empty(len(X))
         rows = max(16, 2**20 // len(self.F))
         for start in range(0, len(X), rows):
             here = slice(start, start + rows)
-            t = X[here][:, self.data_range.used] @ self.F.T
+            t = X[here] @ self.F.T
             total = np.zeros_like(t)
             for s in range(self.beta.shape[1] - 1, -1, -1):
                 total = (total + self.beta[:, s]) * t

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,16 +57,23 @@ class Sample:
         """Return the mean over the rows (N, …), repetitions counted."""
         return np.asarray(self.weight @ values / self.weight.sum())
 
+    def part(self, rows: slice | NDArray[np.bool_]) -> Sample:
+        """Return some rows, with the same columns."""
+        return replace(self, X=self.X[rows], Y=self.Y[rows], weight=self.weight[rows])
 
-def take_sample(X: Array, Y: Array, weight: Array | None, names: list[str]) -> Sample:
-    """Drop rows of weight zero and columns that are constant or depend linearly on earlier ones."""
-    weight = np.ones(len(X)) if weight is None else np.asarray(weight, dtype=np.float64)
+
+def counted_rows(weight: Array) -> NDArray[np.int64]:
+    """Return the places of the rows whose weight is not zero."""
     if (weight < 0).any():
         raise InputError(f"weights count repetitions; the smallest is {weight.min():g}, below 0")
-    if not weight.all():
-        X, Y, weight = X[weight > 0], Y[weight > 0], weight[weight > 0]
-    if len(X) == 0:
+    if not weight.any():
         raise InputError("every sample_weight is zero; nothing is left to fit")
+    return np.flatnonzero(weight)
+
+
+def take_sample(X: Array, Y: Array, weight: Array | None, names: list[str]) -> Sample:
+    """Drop columns that are constant or depend linearly on earlier ones."""
+    weight = np.ones(len(X)) if weight is None else weight
     check_sizes(X.min(axis=0), X.max(axis=0), [f"the column {name}" for name in names])
     check_sizes(Y.min(axis=0), Y.max(axis=0), ["y"] * Y.shape[1])
     unused = dict.fromkeys(np.flatnonzero(np.ptp(X, axis=0) == 0).tolist(), "constant")
