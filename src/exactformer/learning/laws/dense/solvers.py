@@ -29,7 +29,7 @@ from exactformer.learning.laws.dictionary.terms import (
 from exactformer.learning.laws.law import DataRange, DenseLaw, Law, RidgeLaw, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.forward_search import fit_few, threshold_of
+from exactformer.learning.laws.sparse.forward_search import SampleSearch, fit_few, threshold_of
 from exactformer.learning.laws.sparse.selection import Rules, Selection, select
 from exactformer.learning.threads import one_blas_thread
 
@@ -155,8 +155,14 @@ class InMemory:
 
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
         """Find the terms of each output."""
-        design, known = self._design(terms.degree), dict[int, Array]()
-        return [select(design, j, rules, known) for j in range(self.sample.Y.shape[1])]
+        design, known, found = self._design(terms.degree), dict[int, Array](), []
+        sample, weight = self.sample, self.sample.weight
+        for y in map(np.ascontiguousarray, sample.Y.T):
+            square, spread = float(weight @ y**2), np.sqrt(weight @ (y - sample.mean(y)) ** 2)
+            bound = threshold_of(rules.significance / len(terms), sample.size, square)
+            about = design.terms, design.norms, bound, square, float(spread)
+            found.append(select(SampleSearch(*about, design, y, known=known), rules))
+        return found
 
     def _left(self, law: SparseLaw, output: int) -> Array:
         """Return the residual of a law; every design has the same polynomials of the columns."""
