@@ -163,9 +163,9 @@ def fit(
     law = _Law(regressor, table, rows, notes)
     if plot is not None:
         from exactformer.figures import save_figure
-        from exactformer.learning.laws.residuals import figure
+        from exactformer.learning.laws.pictures import overview
 
-        save_figure(figure(law.fitted, law.residuals, wanted.targets), plot)
+        save_figure(overview(law.fitted, law.residuals, wanted.targets), plot)
     if report is not None:
         from exactformer.learning.laws.report import law_page
 
@@ -243,7 +243,7 @@ class _Law:
         """Print all of it for people."""
         from rich.text import Text
 
-        from exactformer.learning.laws.residuals import histogram
+        from exactformer.learning.laws.pictures import histogram
 
         screen, law = console(), self.regressor
 

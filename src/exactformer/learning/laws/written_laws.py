@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -146,14 +145,12 @@ class WrittenLaws:
         from exactformer.learning.laws import intervals
 
         choose("form", form, ("text", "latex", "sympy"))
-        write: Callable[[Any], Any] = intervals.text
-        if form != "text":
-            symbols = self._latex_symbols() if form == "latex" else self._sympy_symbols()
-            named = dict(zip(self._symbols, symbols, strict=True))
-            write = partial(
-                intervals.latex if form == "latex" else intervals.to_sympy, symbols=named
-            )
-        return self._each(lambda law: write(self._table(law)))
+        if form == "text":
+            return self._each(lambda law: intervals.text(self._table(law)))
+        write: Callable[..., Any] = intervals.latex if form == "latex" else intervals.to_sympy
+        symbols = self._latex_symbols() if form == "latex" else self._sympy_symbols()
+        named = dict(zip(self._symbols, symbols, strict=True))
+        return self._each(lambda law: write(self._table(law), named))
 
     def to_sympy(self) -> sympy.Expr | list[sympy.Expr]:
         """Return the law with exact rational coefficients."""

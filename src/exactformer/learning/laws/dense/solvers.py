@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -79,30 +80,34 @@ def data_ranges(sample: Sample, dimension: int) -> list[DataRange]:
     return [DataRange(dimension, sample.used, reach, float(size)) for size in sizes]
 
 
-class Source(Protocol):
-    """Rows to learn from, in memory or not: what the search for terms and degree needs of them."""
+@dataclass
+class Source(ABC):
+    """Rows to learn from, in memory or not: what the search for terms and degree needs of them.
 
-    @property
-    def ranges(self) -> list[DataRange]:
-        """The range of the columns with that of each output."""
+    ``ranges`` are those of the columns with each output, ``size`` is the number of observations.
+    """
+
+    ranges: list[DataRange]
+    size: float
 
     @property
     def columns(self) -> int:
         """The number of columns in use."""
+        return len(self.ranges[0].used)
 
-    @property
-    def size(self) -> float:
-        """The number of observations."""
-
+    @abstractmethod
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree."""
 
+    @abstractmethod
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
         """Find the terms of each output."""
 
+    @abstractmethod
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
 
+    @abstractmethod
     def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
         """Return how much larger the squared residuals of one law are than those of another.
 
@@ -111,6 +116,7 @@ class Source(Protocol):
 
     def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
         """Whether least squares on whichever of some terms is surely not as good as a law."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -124,23 +130,17 @@ class Residuals:
 
 
 @dataclass
-class InMemory:
+class InMemory(Source):
     """A sample as a source, with the designs of the highest degree so far and of the last."""
 
     sample: Sample
-    ranges: list[DataRange]
     highest: Design | None = None
     last: Design | None = None
 
-    @property
-    def columns(self) -> int:
-        """The number of columns in use."""
-        return int(self.sample.X.shape[1])
-
-    @property
-    def size(self) -> float:
-        """The number of observations."""
-        return self.sample.size
+    @classmethod
+    def of(cls, sample: Sample, dimension: int) -> InMemory:
+        """Return a sample of so many columns, used or not, as a source."""
+        return cls(data_ranges(sample, dimension), sample.size, sample)
 
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree."""
@@ -159,7 +159,7 @@ class InMemory:
         sample, weight = self.sample, self.sample.weight
         for y in map(np.ascontiguousarray, sample.Y.T):
             square, spread = float(weight @ y**2), np.sqrt(weight @ (y - sample.mean(y)) ** 2)
-            bound = threshold_of(rules.significance / len(terms), sample.size, square)
+            bound = threshold_of(rules.significance / len(terms), self.size, square)
             about = design.terms, design.norms, bound, square, float(spread)
             found.append(select(SampleSearch(*about, design, y, known=known), rules))
         return found
@@ -217,7 +217,7 @@ def solve_sparse(
     sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int
 ) -> Solved:
     """Find the few terms that are there, output by output."""
-    source = InMemory(sample, data_ranges(sample, dimension))
+    source = InMemory.of(sample, dimension)
     return replace(find_laws(source, degree, rules, limit), design=source.highest)
 
 

@@ -19,6 +19,7 @@ from exactformer.learning.laws.dense.solvers import (
     Degree,
     Residuals,
     Solved,
+    Source,
     find_laws,
 )
 from exactformer.learning.laws.dictionary.columns import Array, Columns
@@ -78,7 +79,8 @@ def solve_streamed(
     reach[used] = np.maximum(np.abs(found.low[:d]), np.abs(found.high[:d]))[used]
     sizes = np.maximum(np.abs(found.low[d:]), np.abs(found.high[d:]))
     ranges = [DataRange(d, used, reach, size) for size in sizes.tolist()]
-    solved = find_laws(InBlocks(blocks, found, used, ranges, served), degree, rules, limit)
+    source = InBlocks(ranges, float(found.count), blocks, found, served)
+    solved = find_laws(source, degree, rules, limit)
     (squares,) = blocks.sum("residuals", passes.squares_of, solved.laws)
     return Streamed(solved, found, unused, squares)
 
@@ -95,46 +97,36 @@ def _unused(blocks: Blocks, found: Moments, names: list[str]) -> dict[int, str]:
     def departure(j: int, others: list[int], slopes: Array) -> float:
         pairs = blocks.map("relations", passes.largest_departure, j, others, slopes, mean)
         away, reach = map(max, zip(*pairs, strict=True))
-        return away / reach
+        return float(away / reach)
 
     sums = correlation[np.ix_(columns, columns)], mean, spread
     distinct = partial(passes.distinct_rows, blocks, d + 2)
     return unused_columns(columns, names, *sums, departure, distinct)
 
 
-class InBlocks:
-    """Blocks of rows as a source."""
+@dataclass
+class InBlocks(Source):
+    """Blocks of rows as a source; the sums of their powers serve up to the degree ``served``.
 
-    def __init__(
-        self,
-        blocks: Blocks,
-        found: Moments,
-        used: NDArray[np.int64],
-        ranges: list[DataRange],
-        served: int,
-    ) -> None:
-        self._blocks, self._used, self.ranges = blocks, used, ranges
-        self._found = found
-        self._rule, self._served = found.quadrature, served
-        self._table = GramTable(blocks, used)
-        squares = found.comoments.diagonal()[blocks.columns :]
+    No degree is too far: leverages would cost a pass, and sums make a search quick.
+    """
+
+    blocks: Blocks
+    moments: Moments
+    served: int
+
+    def __post_init__(self) -> None:
+        d, moments = self.blocks.columns, self.moments
+        self._rule = moments.quadrature
+        self._table = GramTable(self.blocks, self.ranges[0].used)
+        squares = moments.comoments.diagonal()[d:]
         self._spreads = np.sqrt(squares)
-        self._totals = squares + found.count * found.mean[blocks.columns :] ** 2
-
-    @property
-    def columns(self) -> int:
-        """The number of columns in use."""
-        return len(self._used)
-
-    @property
-    def size(self) -> float:
-        """The number of observations."""
-        return float(self._found.count)
+        self._totals = squares + moments.count * moments.mean[d:] ** 2
 
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree; recurrences are kept for later ones."""
-        if degree > self._served:
-            self._rule, self._served = passes.quadratures(self._blocks, degree), degree
+        if degree > self.served:
+            self._rule, self.served = passes.quadratures(self.blocks, degree), degree
         known = self._table.columns
         if known is None or len(known.a) < degree:
             self._table.columns = known = self._continued(degree, known)
@@ -142,7 +134,7 @@ class InBlocks:
 
     def _continued(self, degree: int, known: Columns | None) -> Columns:
         """Return the recurrences of the used columns, those known as they are."""
-        found, used = self._found, self._used
+        found, used = self.moments, self._table.used
         distinct = np.array([len(found.distinct[j]) for j in used.tolist()])
         spread = np.sqrt(found.comoments.diagonal()[used] / found.count)
         return self._rule.at(used).recurrences(found.mean[used], spread, distinct, degree, known)
@@ -154,27 +146,23 @@ class InBlocks:
         for output, (total, spread) in enumerate(sizes):
             bound = threshold_of(rules.significance / len(terms), self.size, total)
             about = terms, norms, bound, total, spread
-            search = StreamedSearch(*about, self._blocks, self._table, output, known=known)
+            search = StreamedSearch(*about, self.blocks, self._table, output, known=known)
             found.append(select(search, rules))
         return found
 
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
-        what = "higher terms against the residual"
-        inner, norms, squares = self._blocks.sum(what, passes.laws_against, terms, self._used, laws)
-        return Residuals(inner, norms, squares, self._totals)
+        arguments = passes.laws_against, terms, self._table.used, laws
+        sums = self.blocks.sum("higher terms against the residual", *arguments)
+        return Residuals(*sums, self._totals)
 
     def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
         """Return mean and standard error of the excess of squares, and the mean of y²."""
         what = "comparison with a lower degree"
-        total, square = self._blocks.sum(what, passes.excess_squares, output, simple, law)
+        total, square = self.blocks.sum(what, passes.excess_squares, output, simple, law)
         mean = total / self.size
         error = float(np.sqrt(max(square - self.size * mean**2, 0.0))) / self.size
         return mean, error, float(self._totals[output]) / self.size
-
-    def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
-        """Say nothing of it: leverages would cost a pass, and sums make a search quick."""
-        return False
 
 
 class GramTable:
