@@ -147,10 +147,9 @@ def fit(
                     f"--{option} needs all rows in memory, and {data} is read in blocks. Leave "
                     f"--{option} out, or give one file within --memory-limit"
                 )
-            with large_table(data, wanted, not as_json) as large:
-                table, rows = large.some, large.blocks.rows
-                columns_of = list(table.features.columns)
-                regressor.fit_blocks(large.blocks, columns_of, single, wanted.targets)
+            with large_table(data, wanted, not as_json) as (blocks, table):
+                rows, columns_of = blocks.rows, list(table.features.columns)
+                regressor.fit_blocks(blocks, columns_of, single, wanted.targets)
         else:
             table = read_table(data, wanted, limit)
             rows = len(table.targets)

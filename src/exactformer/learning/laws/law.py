@@ -24,7 +24,7 @@ from exactformer.learning.laws.dictionary.change_of_basis import (
     to_powers_sparse,
 )
 from exactformer.learning.laws.dictionary.columns import Array, Columns
-from exactformer.learning.laws.dictionary.row_sums import blocks
+from exactformer.learning.laws.dictionary.design import blocks
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, products
 from exactformer.learning.laws.sparse.selection import Selection
 

@@ -18,8 +18,7 @@ from exactformer.learning.laws.dense.least_squares import (
     solve,
 )
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.dictionary.design import Design
-from exactformer.learning.laws.dictionary.row_sums import residuals
+from exactformer.learning.laws.dictionary.design import Design, residuals
 from exactformer.learning.laws.dictionary.terms import (
     Exponents,
     Terms,

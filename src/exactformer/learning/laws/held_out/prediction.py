@@ -34,7 +34,7 @@ from exactformer.learning.laws.dictionary.terms import (
     count_terms,
     products,
 )
-from exactformer.learning.laws.held_out.shrinkage import KINDS, Centred, features
+from exactformer.learning.laws.held_out.shrinkage import KINDS, STRENGTHS, Centred, features
 from exactformer.learning.laws.law import DataRange, Law, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
@@ -82,8 +82,7 @@ class _Family:
         """For each kind the coefficients of φ (p, strengths) and the constants, fitted to all rows."""
         phi = features(self.terms, self.sample.X, self.scale)
         sums = Centred.of(phi, self.sample.Y[:, self.output], self.sample.weight)
-        found = sums.coefficients(sums.strengths())
-        return [sums.on_features(found[kind]) for kind in KINDS]
+        return sums.candidates(*sums.strengths())
 
     def coordinates(self, kind: int, strength: int) -> dict[Exponents, float]:
         """Return the coefficients of the orthonormal products of one candidate, fitted to all rows."""
@@ -257,13 +256,11 @@ def _judged(
     """Predict every row from the other folds, by every kind and strength."""
     phi, y, weight = features(terms, sample.X, scale), sample.Y[:, output], sample.weight
     strengths = Centred.of(phi, y, weight).strengths()
-    held_out = np.full((len(KINDS), len(strengths["ridge"]), len(y)), np.nan)
+    held_out = np.full((len(KINDS), STRENGTHS, len(y)), np.nan)
     for inside, outside in _splits(fold):
         sums = Centred.of(phi[inside], y[inside], weight[inside])
-        found = sums.coefficients(strengths)
-        for i, kind in enumerate(KINDS):
-            own, constant = sums.on_features(found[kind])
-            held_out[i][:, outside] = (phi[outside] @ own + constant).T
+        for kind, (own, constant) in enumerate(sums.candidates(*strengths)):
+            held_out[kind][:, outside] = (phi[outside] @ own + constant).T
     errors = (y - held_out) ** 2 @ weight / sample.size
     errors = np.where(np.isfinite(errors), errors, np.inf)
     return _Family(terms, scale, sample, output, held_out, errors)
