@@ -42,6 +42,15 @@ class DataRange:
     reach: Array
     size: float
 
+    @classmethod
+    def each(
+        cls, dimension: int, used: NDArray[np.int64], reach: Array, sizes: Array
+    ) -> list[DataRange]:
+        """Return the range of each output; ``reach`` is that of the used columns alone."""
+        full = np.zeros(dimension)
+        full[used] = reach
+        return [cls(dimension, used, full, size) for size in sizes.tolist()]
+
     def embed(self, alpha: Exponents) -> Exponents:
         """Return exponents over all columns."""
         full = [0] * self.dimension

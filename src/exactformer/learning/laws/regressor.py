@@ -281,22 +281,21 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         return found.solved, found.far, [] if found.settled else [unsettled]
 
     def _solve(self, sample: Sample) -> Solved:
-        d, limit = len(sample.used) + len(sample.unused), self.memory_limit
-        directions = self._given_directions(sample)
+        limit, directions = self.memory_limit, self._given_directions(sample)
         if self.solver == "sparse" and self.purpose == "prediction":
             from exactformer.learning.laws.held_out.prediction import solve_prediction
 
             # A number is the seed of the folds itself, so that 0 and None are the same.
             given = 0 if self.random_state is None else self.random_state
             seed = int(given) if isinstance(given, int | np.integer) else self._seed()
-            return solve_prediction(sample, d, self.degree, self._rules(), limit, seed)
+            return solve_prediction(sample, self.degree, self._rules(), limit, seed)
         if self.solver == "sparse":
-            return solve_sparse(sample, d, self.degree, self._rules(), limit)
+            return solve_sparse(sample, self.degree, self._rules(), limit)
         if self.solver == "least-squares":
             if isinstance(directions, int):
                 generator = np.random.default_rng(self._seed())
                 directions = unit_directions(directions, sample.X.shape[1], generator)
-            return solve_least_squares(sample, d, self.degree, directions, limit)
+            return solve_least_squares(sample, self.degree, directions, limit)
         from exactformer.learning.laws.trained.descent import Setting, solve_descent
         from exactformer.learning.laws.trained.training import Progress, TrainingProtocol
 
@@ -319,7 +318,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
                 update(now.epoch, f"train MSE {now.train_mse:.4g}")
 
             setting = Setting(protocol, *where, report)
-            return solve_descent(sample, d, self.degree, directions, setting, limit)
+            return solve_descent(sample, self.degree, directions, setting, limit)
 
     def _rules(self) -> Rules:
         return Rules(self.significance, self.relevance)
@@ -339,8 +338,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
             if self.directions < 1:
                 raise InputError(f"directions={self.directions}: at least one is needed")
             return int(self.directions)
-        columns = len(sample.used) + len(sample.unused)
-        return checked_directions(self.directions, columns)[:, sample.used]
+        return checked_directions(self.directions, sample.dimension)[:, sample.used]
 
     def _record(
         self,

@@ -49,6 +49,11 @@ class Sample:
     highest: NDArray[np.int64] | None = None
 
     @property
+    def dimension(self) -> int:
+        """The number of columns of the table, used or not."""
+        return len(self.used) + len(self.unused)
+
+    @property
     def size(self) -> float:
         """The number of observations, repetitions counted."""
         return float(self.weight.sum())

@@ -16,7 +16,7 @@ def test_no_choice_of_terms_that_are_too_far_is_as_good_as_the_law():
         y = X[:, 0] ** 3 - 2 * X[:, 0] * X[:, 1] + generator.choice([0, 0.3, 2]) * X[:, 1] ** 2
         y += generator.choice([0.01, 0.5, 3]) * generator.standard_t(4, size=rows)
         sample = take_sample(X, y[:, None], weight, ["a", "b"])
-        source = InMemory.of(sample, 2)
+        source = InMemory.of(sample)
         (law,) = find_laws(source, 3, Rules(), 2**30).laws
         left = y - law.values(X)
         for degree in (1, 2):
@@ -41,6 +41,6 @@ def test_nothing_is_said_of_dependent_terms_whose_leverages_are_rounding():
     X = generator.uniform(1, 2, size=(200, 2))
     X[:, 1] = X[:, 0] ** 2
     sample = take_sample(X, X[:, :1] ** 5, None, ["a", "b"])
-    source = InMemory.of(sample, 2)
+    source = InMemory.of(sample)
     (law,) = find_laws(source, 5, Rules(), 2**30).laws
     assert not source.too_far(source.dictionary(2), law, 0)

@@ -19,13 +19,7 @@ from exactformer.learning.laws.dense.least_squares import (
 )
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.design import Design, residuals
-from exactformer.learning.laws.dictionary.terms import (
-    Exponents,
-    Terms,
-    build_terms,
-    check_size,
-    count_terms,
-)
+from exactformer.learning.laws.dictionary.terms import Exponents, Terms, check_size, count_terms
 from exactformer.learning.laws.law import DataRange, DenseLaw, Law, RidgeLaw, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
@@ -71,12 +65,10 @@ class Solved:
     design: Design | None = None
 
 
-def data_ranges(sample: Sample, dimension: int) -> list[DataRange]:
+def data_ranges(sample: Sample) -> list[DataRange]:
     """Return the range of the columns with that of each output."""
-    reach = np.zeros(dimension)
-    reach[sample.used] = np.abs(sample.X).max(axis=0, initial=0.0)
-    sizes = np.abs(sample.Y).max(axis=0)
-    return [DataRange(dimension, sample.used, reach, float(size)) for size in sizes]
+    reach, sizes = np.abs(sample.X).max(axis=0, initial=0.0), np.abs(sample.Y).max(axis=0)
+    return DataRange.each(sample.dimension, sample.used, reach, sizes)
 
 
 @dataclass
@@ -137,9 +129,9 @@ class InMemory(Source):
     last: Design | None = None
 
     @classmethod
-    def of(cls, sample: Sample, dimension: int) -> InMemory:
-        """Return a sample of so many columns, used or not, as a source."""
-        return cls(data_ranges(sample, dimension), sample.size, sample)
+    def of(cls, sample: Sample) -> InMemory:
+        """Return a sample as a source."""
+        return cls(data_ranges(sample), sample.size, sample)
 
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree."""
@@ -212,11 +204,9 @@ class InMemory(Source):
         return bool(excess[0] > 2 * _EXACT * whole and (excess[:-1] > _SURELY * error).all())
 
 
-def solve_sparse(
-    sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int
-) -> Solved:
+def solve_sparse(sample: Sample, degree: Degree, rules: Rules, limit: int) -> Solved:
     """Find the few terms that are there, output by output."""
-    source = InMemory.of(sample, dimension)
+    source = InMemory.of(sample)
     return replace(find_laws(source, degree, rules, limit), design=source.highest)
 
 
@@ -324,7 +314,7 @@ def _enough(wider: Terms, degree: int, laws: list[SparseLaw], source: Source, ru
 
 
 def solve_least_squares(
-    sample: Sample, dimension: int, degree: Degree, directions: Array | None, limit: int
+    sample: Sample, degree: Degree, directions: Array | None, limit: int
 ) -> Solved:
     """Fit every term up to the degree, or every power along given directions."""
     columns = sample.X.shape[1]
@@ -336,7 +326,7 @@ def solve_least_squares(
         check_size(count, 2 * gram_bytes(count), limit, what)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
     with one_blas_thread(count):
-        design, ranges = Design.of(sample, highest), data_ranges(sample, dimension)
+        design, ranges = Design.of(sample, highest), data_ranges(sample)
         terms = design.terms
         if not formed:
             found = conjugate_gradients(terms, sample)
@@ -346,7 +336,7 @@ def solve_least_squares(
             highest = choose_degree(design, gram, right)
             lower = np.flatnonzero(terms.total <= highest)
             gram, right = np.asfortranarray(gram[np.ix_(lower, lower)]), right[lower]
-            terms = build_terms(terms.columns, highest, sample.apart)
+            terms = terms.up_to(highest)
         if directions is not None:
             return Solved(_along(directions, terms, sample, gram, right, ranges), highest)
         return Solved([*DenseLaw.each(solve(terms, sample, gram, right), terms, ranges)], highest)
@@ -373,10 +363,10 @@ def _along(
         raise InputError("directions= needs a degree of at least 1")
     laws: list[Law] = []
     solutions = solve_directions(directions, terms, gram, right)
-    for output, (data_range, solution) in enumerate(zip(ranges, solutions, strict=True)):
-        left = residuals(terms, sample, np.tile(solution.coordinates[:, None], sample.Y.shape[1]))
-        freedom = sample.size - min(len(terms), directions.shape[0] * terms.degree + 1)
-        square = float(sample.weight @ left[:, output] ** 2)
+    left = residuals(terms, sample, np.column_stack([s.coordinates for s in solutions]))
+    freedom = sample.size - min(len(terms), directions.shape[0] * terms.degree + 1)
+    for data_range, solution, residual in zip(ranges, solutions, left.T, strict=True):
+        square = float(sample.weight @ residual**2)
         variance = square / freedom if freedom > 0 else float("nan")
         laws.append(RidgeLaw(data_range, freedom, variance, directions, solution.beta, solution.b))
     return laws

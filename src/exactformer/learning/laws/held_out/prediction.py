@@ -99,16 +99,14 @@ class _Family:
         return {a: float(c) for a, c in contract(powers, self.terms.columns).items()}
 
 
-def solve_prediction(
-    sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int, seed: int
-) -> Solved:
+def solve_prediction(sample: Sample, degree: Degree, rules: Rules, limit: int, seed: int) -> Solved:
     """Return for every output the law with the least held-out error."""
     fold = fold_of_each_row(sample, seed)
-    sparse = solve_sparse(sample, dimension, degree, rules, limit)
-    left_out = _sparse_predictions(sample, dimension, sparse.degree, rules, limit, fold)
+    sparse = solve_sparse(sample, degree, rules, limit)
+    left_out = _sparse_predictions(sample, sparse.degree, rules, limit, fold)
     laws: list[Law] = []
     paths, degrees, words = [], [], []
-    for output, data_range in enumerate(data_ranges(sample, dimension)):
+    for output, data_range in enumerate(data_ranges(sample)):
         law, path, highest = sparse.laws[output], sparse.paths[output], sparse.degree
         assert isinstance(law, SparseLaw)
         families = _families(sample, output, fold, degree, limit)
@@ -206,17 +204,12 @@ def _mean_square(sample: Sample, output: int, predicted: Array) -> float:
 
 
 def _sparse_predictions(
-    sample: Sample,
-    dimension: int,
-    degree: Degree,
-    rules: Rules,
-    limit: int,
-    fold: NDArray[np.int64],
+    sample: Sample, degree: Degree, rules: Rules, limit: int, fold: NDArray[np.int64]
 ) -> Array:
     """Return the sparse solver's predictions of rows left out (N, outputs); NaN where none is."""
     predicted = np.full(sample.Y.shape, np.nan)
     for inside, outside in _splits(fold):
-        solved = solve_sparse(sample.part(inside), dimension, degree, rules, limit)
+        solved = solve_sparse(sample.part(inside), degree, rules, limit)
         for output, law in enumerate(solved.laws):
             assert isinstance(law, SparseLaw)
             predicted[outside, output] = law.inner_values(sample.X[outside])

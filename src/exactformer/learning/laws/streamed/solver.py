@@ -75,10 +75,8 @@ def solve_streamed(
     )
     unused = _unused(blocks, found, names)
     used = np.array([j for j in range(d) if j not in unused], dtype=np.int64)
-    reach = np.zeros(d)
-    reach[used] = np.maximum(np.abs(found.low[:d]), np.abs(found.high[:d]))[used]
-    sizes = np.maximum(np.abs(found.low[d:]), np.abs(found.high[d:]))
-    ranges = [DataRange(d, used, reach, size) for size in sizes.tolist()]
+    reach = np.maximum(np.abs(found.low), np.abs(found.high))
+    ranges = DataRange.each(d, used, reach[used], reach[d:])
     source = InBlocks(ranges, float(found.count), blocks, found, served)
     solved = find_laws(source, degree, rules, limit)
     (squares,) = blocks.sum("residuals", passes.squares_of, solved.laws)
