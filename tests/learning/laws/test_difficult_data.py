@@ -354,3 +354,9 @@ def test_weights_have_no_mask_and_their_labels_are_looked_at():
     frame, weight = pd.DataFrame(X, columns=["a", "b"]), pd.Series(np.arange(50.0) + 1)
     with pytest.warns(LawWarning, match=r"X and sample_weight have the same row labels"):
         PolynomialAttentionRegressor(2).fit(frame, y, weight[::-1])
+
+
+def test_a_large_coefficient_without_any_error_gives_no_warning():
+    X = np.tile([[-1.0], [1.0]], (50, 1))
+    law = PolynomialAttentionRegressor(1).fit(X, 2.0**93 * X[:, 0])
+    assert law.coef_table_.coefficient.tolist() == [2.0**93]

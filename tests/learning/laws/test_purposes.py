@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from exactformer.figures import save_figure
-from exactformer.learning.laws.held_out.folds import fold_of_each_row
+from exactformer.learning.laws.held_out.prediction import fold_of_each_row
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 from exactformer.learning.laws.sample import take_sample
 
@@ -119,6 +119,24 @@ def test_the_path_goes_from_few_terms_to_many_through_the_law(purpose, tmp_path)
         assert path.terms.tolist() == list(range(len(path)))
         assert chosen.terms == len(law.coef_table_)
     save_figure(law.plot_path(), tmp_path / "path.png")
+
+
+def test_the_path_of_a_mixture_names_all_columns_where_one_is_unused():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 3))
+    X[:, 1] = 7.0
+    y = X @ [1, 0, 0.5] + generator.normal(size=60)
+    law = predictor(degree=2).fit(X, y)
+    assert law.coef_table_.standard_error.isna().all()  # a mixture, not the sparse law
+    assert law.path_.model.str.contains("x3").any()
+    assert not law.path_.model.str.contains("x2").any()
+
+
+def test_prediction_where_a_column_is_constant_without_one_fold():
+    X = np.zeros((12, 1))
+    X[0] = 1.0
+    y = np.random.default_rng(0).normal(size=12) + 5 * X[:, 0]
+    assert np.isfinite(predictor(degree=1).fit(X, y).predict(X)).all()
 
 
 @pytest.mark.filterwarnings("ignore")

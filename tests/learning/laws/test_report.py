@@ -59,7 +59,7 @@ def test_no_interval_is_no_interval():
         }
     )
     assert intervals.text(table) == "-0.5 x + 3"
-    assert intervals.text(table[:0]) == intervals.latex(table[:0]) == "0"
+    assert intervals.text(table[:0]) == intervals.latex(table[:0], {}) == "0"
     assert "<mn>0</mn>" in intervals.mathml(table[:0], "y")
 
 

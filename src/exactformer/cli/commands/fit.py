@@ -147,10 +147,9 @@ def fit(
                     f"--{option} needs all rows in memory, and {data} is read in blocks. Leave "
                     f"--{option} out, or give one file within --memory-limit"
                 )
-            with large_table(data, wanted, not as_json) as large:
-                table, rows = large.some, large.blocks.rows
-                columns_of = list(table.features.columns)
-                regressor.fit_blocks(large.blocks, columns_of, single, wanted.targets)
+            with large_table(data, wanted, not as_json) as (blocks, table):
+                rows, columns_of = blocks.rows, list(table.features.columns)
+                regressor.fit_blocks(blocks, columns_of, single, wanted.targets)
         else:
             table = read_table(data, wanted, limit)
             rows = len(table.targets)
@@ -163,9 +162,9 @@ def fit(
     law = _Law(regressor, table, rows, notes)
     if plot is not None:
         from exactformer.figures import save_figure
-        from exactformer.learning.laws.residuals import figure
+        from exactformer.learning.laws.pictures import overview
 
-        save_figure(figure(law.fitted, law.residuals, wanted.targets), plot)
+        save_figure(overview(law.fitted, law.residuals, wanted.targets), plot)
     if report is not None:
         from exactformer.learning.laws.report import law_page
 
@@ -243,7 +242,7 @@ class _Law:
         """Print all of it for people."""
         from rich.text import Text
 
-        from exactformer.learning.laws.residuals import histogram
+        from exactformer.learning.laws.pictures import histogram
 
         screen, law = console(), self.regressor
 

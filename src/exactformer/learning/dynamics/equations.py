@@ -29,9 +29,9 @@ class Equations:
 
     >>> import numpy as np, exactformer as ef
     >>> t = np.linspace(0, 10, 200)
-    >>> law = ef.fit_dynamics(t, np.exp(-t / 4)[:, None])
+    >>> law = ef.fit_dynamics(t, np.exp(-t / 4)[:, None].round(2))
     >>> law.formulas
-    ['-0.25 x1']
+    ['-0.25025 x1']
     """
 
     names: list[str]

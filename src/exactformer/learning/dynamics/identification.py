@@ -68,9 +68,9 @@ def fit_dynamics(
 
     >>> import numpy as np
     >>> t = np.linspace(0, 10, 200)
-    >>> print(fit_dynamics(t, np.column_stack([np.cos(t), np.sin(t)])))
-    x1' = -x2
-    x2' = x1
+    >>> print(fit_dynamics(t, np.column_stack([np.cos(t), np.sin(t)]).round(2)))
+    x1' = -0.99968 x2
+    x2' = 0.99986 x1
     """
     choose("method", method, tuple(METHODS))
     degree = positive_integer(degree, "degree")

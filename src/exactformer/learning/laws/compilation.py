@@ -1,4 +1,4 @@
-"""Laws as one certified transformer, on the box that holds their data."""
+"""Laws along directions as one certified transformer, and the box that holds their data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from exactformer.core.domain import Box
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.law import Law, RidgeLaw
+from exactformer.learning.laws.law import RidgeLaw
 
 if TYPE_CHECKING:
     from exactformer.algebra import Target
@@ -40,22 +40,17 @@ def _side(low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
     return floor(low / step) * step, ceil(high / step) * step
 
 
-def compile_laws(
-    laws: Sequence[Law], variables: Sequence[str], box: Box, directions: str, vector: bool
+def compile_ridges(
+    laws: Sequence[RidgeLaw], variables: Sequence[str], box: Box, vector: bool
 ) -> PolynomialModel:
-    """Compile laws into one model on a box, along their own directions if they have any."""
-    from exactformer.algebra import Polynomial, Target
-    from exactformer.polynomials.compile import compile
+    """Compile laws into one model on a box, along their own directions."""
+    from exactformer.algebra import Target
 
-    ridges = [law for law in laws if isinstance(law, RidgeLaw)]
-    if not ridges:
-        found = [Polynomial.from_terms(law.powers(), variables) for law in laws]
-        return compile(found if vector else found[0], domain=box, directions=directions)
-    rows = [_ridge_rows(law) for law in ridges]
+    rows = [_ridge_rows(law) for law in laws]
     nowhere = Box((Fraction(0),) * len(variables), (Fraction(1),) * len(variables))
-    polynomials = [form.to_polynomial() for form in _ridge_forms(ridges, rows, variables, nowhere)]
+    polynomials = [form.to_polynomial() for form in _ridge_forms(laws, rows, variables, nowhere)]
     target = Target.coerce(polynomials if vector else polynomials[0])
-    return _compile_forms(_ridge_forms(ridges, rows, variables, box), box, target)
+    return _compile_forms(_ridge_forms(laws, rows, variables, box), box, target)
 
 
 Rows = list[list[Fraction]]

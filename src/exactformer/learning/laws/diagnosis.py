@@ -11,7 +11,7 @@ their variance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,9 +89,7 @@ def diagnose(
     if set_aside is None:
         found = outliers(sample.Y[:, output] - fitted, sample.weight)
     else:
-        near = ~set_aside
-        fitted = fitted[near]
-        sample = replace(sample, X=sample.X[near], Y=sample.Y[near], weight=sample.weight[near])
+        sample, fitted = sample.part(~set_aside), fitted[~set_aside]
     y = sample.Y[:, output]
     residual = y - fitted
     exact = float(sample.weight @ residual**2) <= _EXACT**2 * float(sample.weight @ y**2)
@@ -193,16 +191,17 @@ class _LeastSquares:
 def _least_squares(sample: Sample, output: int, law: Discovered) -> _LeastSquares | None:
     """Return the degree at which least squares explains most of rows left out, where any can be had."""
     rows = slice(None, None, -(-len(sample.X) // _ROWS))
-    X, y, weight = sample.X[rows], sample.Y[rows, output], sample.weight[rows]
-    most = min(_TERMS, len(X) // 3)
-    able = [q for q in range(1, law.degree + 1) if count_terms(X.shape[1], q) <= most]
+    some = sample.part(rows)
+    y, weight = some.Y[:, output], some.weight
+    most = min(_TERMS, len(y) // 3)
+    able = [q for q in range(1, law.degree + 1) if count_terms(some.X.shape[1], q) <= most]
     if not able:
         return None
     tried = able[:: -(-len(able) // _DEGREES)]
-    if law.design is not None and law.design.sample is sample and len(X) == len(sample.X):
+    if law.design is not None and law.design.sample is sample and len(y) == len(sample.Y):
         design = law.design.up_to(tried[-1])
     else:
-        design = Design.of(replace(sample, X=X, Y=sample.Y[rows], weight=weight), tried[-1])
+        design = Design.of(some, tried[-1])
     left_out = leave_one_out(design, *normal_equations(design))[..., output]
     counts = np.cumsum(np.bincount(design.terms.total, minlength=tried[-1] + 1)).tolist()
     whole = _size(y - median(y), weight)

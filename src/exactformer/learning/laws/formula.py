@@ -71,11 +71,13 @@ def latex(
     terms: Mapping[Exponents, Fraction], digits: Mapping[Exponents, int], symbols: Sequence[str]
 ) -> str:
     """Return LaTeX, with symbols that are LaTeX already."""
-    numbers = [
-        re.sub(r"e(-?\d+)", r" \\cdot 10^{\1}", _decimal(c, digits[alpha]))
-        for alpha, c in terms.items()
-    ]
+    numbers = [power_of_ten(_decimal(c, digits[alpha])) for alpha, c in terms.items()]
     return _joined(terms, numbers, symbols, "{}^{{{}}}")
+
+
+def power_of_ten(number: str) -> str:
+    """Return a number for LaTeX, its exponent as a power of ten."""
+    return re.sub(r"e(-?\d+)", r" \\cdot 10^{\1}", number)
 
 
 def to_sympy(terms: Mapping[Exponents, Fraction], symbols: Sequence[sympy.Expr]) -> sympy.Expr:
@@ -174,15 +176,24 @@ def _plain(name: str) -> bool:
 def _joined(
     terms: Mapping[Exponents, Fraction], numbers: list[str], names: Sequence[str], power: str
 ) -> str:
-    joined = ""
+    parts = []
     for alpha, number in zip(terms, numbers, strict=True):
         pairs = [(n, k) for n, k in zip(names, alpha, strict=True) if k]
         factors = [n if k == 1 else power.format(n, k) for n, k in pairs]
         size = number.lstrip("-")
         if size != "1" or not factors:
             factors.insert(0, size)
-        sign = "-" if number.startswith("-") else "+"
-        joined += f" {sign} {' '.join(factors)}"
+        parts.append((number.startswith("-"), " ".join(factors)))
+    return signed_sum(parts)
+
+
+def signed_sum(parts: Sequence[tuple[bool, str]]) -> str:
+    """Return a sum of parts, each negative or not.
+
+    >>> signed_sum([(True, "x"), (False, "2")]), signed_sum([])
+    ('-x + 2', '0')
+    """
+    joined = "".join(f" {'-' if negative else '+'} {part}" for negative, part in parts)
     if not joined:
         return "0"
     return joined[3:] if joined.startswith(" + ") else "-" + joined[3:]

@@ -18,7 +18,7 @@ import numpy as np
 from exactformer.core.domain import Box
 from exactformer.errors import ToleranceError
 from exactformer.learning.laws.functions import Dictionary, Feature
-from exactformer.learning.laws.law import Law, plain_powers
+from exactformer.learning.laws.law import Law
 
 if TYPE_CHECKING:
     from exactformer.algebra import Polynomial
@@ -46,9 +46,6 @@ def compile_functions(
     from exactformer.polynomials.model import proven_model
     from exactformer.polynomials.proof.certify import prove
 
-    if all(plain_powers(law, dictionary.columns) is not None for law in laws):
-        polynomials, _ = _substituted(laws, variables, dictionary, box, tolerance) or ([], 0)
-        return compile(polynomials if vector else polynomials[0], domain=box, directions=directions)
     centre, half_widths = (np.array(p, dtype=float) for p in (box.centre, box.half_widths))
     points = centre + half_widths * check_points(len(centre))
     points = np.clip(points, *np.array(box.intervals, dtype=float).T)

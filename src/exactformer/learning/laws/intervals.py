@@ -12,7 +12,7 @@ from html import escape
 from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
-from exactformer.learning.laws.formula import latex_name
+from exactformer.learning.laws.formula import power_of_ten, signed_sum
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,22 +29,21 @@ def text(table: pd.DataFrame) -> str:
         factor = f"({number} ± {margin})" if margin else number
         term = "" if row["term"] == "1" else f" {row['term']}"
         parts.append((row["coefficient"] < 0, factor + term))
-    return _joined(parts)
+    return signed_sum(parts)
 
 
-def latex(table: pd.DataFrame, symbols: Mapping[str, str] | None = None) -> str:
+def latex(table: pd.DataFrame, symbols: Mapping[str, str]) -> str:
     r"""Return LaTeX such as ``(2.003 \pm 0.011)\, x^{2}``; ``symbols`` has names as LaTeX."""
-    known = symbols or {}
     parts = []
     for row in _rows(table):
-        number, margin = (_power_of_ten(n) for n in _rounded(row["coefficient"], _margin(row)))
+        number, margin = (power_of_ten(n) for n in _rounded(row["coefficient"], _margin(row)))
         factor = rf"({number} \pm {margin})" if margin else number
         factors = " ".join(
-            known.get(name, latex_name(name)) + (f"^{{{power}}}" if power != "1" else "")
+            symbols[name] + (f"^{{{power}}}" if power != "1" else "")
             for name, power in _factors(row["term"])
         )
         parts.append((row["coefficient"] < 0, rf"{factor}\, {factors}" if factors else factor))
-    return _joined(parts)
+    return signed_sum(parts)
 
 
 def mathml(table: pd.DataFrame, target: str) -> str:
@@ -73,20 +72,16 @@ def mathml(table: pd.DataFrame, target: str) -> str:
     return " ".join(f"<math><mrow>{piece}</mrow></math>" for piece in pieces)
 
 
-def to_sympy(table: pd.DataFrame, symbols: Mapping[str, sympy.Expr] | None = None) -> sympy.Expr:
+def to_sympy(table: pd.DataFrame, symbols: Mapping[str, sympy.Expr]) -> sympy.Expr:
     """Return an expression whose coefficients are intervals (``sympy.AccumBounds``)."""
     import sympy
 
-    known = symbols or {}
     parts = []
     for row in _rows(table):
         low, high = row["lower"], row["upper"]
         sure = isfinite(low) and isfinite(high) and low < high
         coefficient = sympy.AccumBounds(low, high) if sure else sympy.Float(row["coefficient"])
-        factors = (
-            known.get(name, sympy.Symbol(name)) ** int(power)
-            for name, power in _factors(row["term"])
-        )
+        factors = (symbols[name] ** int(power) for name, power in _factors(row["term"]))
         parts.append(sympy.Mul(coefficient, *factors))
     return sympy.Add(*parts)
 
@@ -120,20 +115,9 @@ def _plain(number: str) -> str:
     return re.sub(r"e([+-])0*(\d+)", lambda m: "e" + m[1].strip("+") + m[2], number)
 
 
-def _power_of_ten(number: str) -> str:
-    return re.sub(r"e(-?\d+)", r" \\cdot 10^{\1}", number)
-
-
 def _factors(term: str) -> list[tuple[str, str]]:
     """Return names and powers of ``x1^2 speed``; nothing for the constant."""
     if term == "1":
         return []
     pairs = (factor.rpartition("^") for factor in term.split(" "))
     return [(name, power) if name else (power, "1") for name, _, power in pairs]
-
-
-def _joined(parts: list[tuple[bool, str]]) -> str:
-    joined = "".join(f" {'-' if negative else '+'} {part}" for negative, part in parts)
-    if not joined:
-        return "0"
-    return joined[3:] if joined.startswith(" + ") else "-" + joined[3:]

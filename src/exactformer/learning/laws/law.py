@@ -24,7 +24,7 @@ from exactformer.learning.laws.dictionary.change_of_basis import (
     to_powers_sparse,
 )
 from exactformer.learning.laws.dictionary.columns import Array, Columns
-from exactformer.learning.laws.dictionary.row_sums import blocks
+from exactformer.learning.laws.dictionary.design import blocks
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, products
 from exactformer.learning.laws.sparse.selection import Selection
 
@@ -41,6 +41,15 @@ class DataRange:
     used: NDArray[np.int64]
     reach: Array
     size: float
+
+    @classmethod
+    def each(
+        cls, dimension: int, used: NDArray[np.int64], reach: Array, sizes: Array
+    ) -> list[DataRange]:
+        """Return the range of each output; ``reach`` is that of the used columns alone."""
+        full = np.zeros(dimension)
+        full[used] = reach
+        return [cls(dimension, used, full, size) for size in sizes.tolist()]
 
     def embed(self, alpha: Exponents) -> Exponents:
         """Return exponents over all columns."""
@@ -71,9 +80,14 @@ class Law(ABC):
     freedom: float
     variance: float
 
-    @abstractmethod
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of all columns."""
+        used = self.data_range.used
+        return self.inner_values(X if len(used) == X.shape[1] else X[:, used])
+
+    @abstractmethod
+    def inner_values(self, X: Array) -> Array:
+        """Return the values (N,) at rows of the used columns."""
 
     @abstractmethod
     def powers(self) -> dict[Exponents, Fraction]:
@@ -112,19 +126,12 @@ class SparseLaw(Law):
         basis = columns.up_to(highest), list(inner)
         return cls(*fit, written, selection.errors, *basis, coordinates)
 
-    def values(self, X: Array) -> Array:
-        """Return the values (N,) at rows of all columns."""
-        return self._at(X, self.data_range.used)
-
     def inner_values(self, X: Array) -> Array:
         """Return the values (N,) at rows of the used columns."""
-        return self._at(X, slice(None))
-
-    def _at(self, X: Array, columns: NDArray[np.int64] | slice) -> Array:
         out = np.empty(len(X))
         for start in range(0, len(X), _ROWS):
             rows = slice(start, start + _ROWS)
-            out[rows] = products(self.basis, self.columns, X[rows][:, columns]) @ self.coordinates
+            out[rows] = products(self.basis, self.columns, X[rows]) @ self.coordinates
         return out
 
     def powers(self) -> dict[Exponents, Fraction]:
@@ -160,10 +167,10 @@ class DenseLaw(Law):
             for data_range, values, variance in outputs
         ]
 
-    def values(self, X: Array) -> Array:
-        """Return the values (N,) at rows of all columns."""
+    def inner_values(self, X: Array) -> Array:
+        """Return the values (N,) at rows of the used columns."""
         out = np.empty(len(X))
-        for rows, features in blocks(self.terms, X[:, self.data_range.used]):
+        for rows, features in blocks(self.terms, X):
             out[rows] = self.coordinates @ features
         return out
 
@@ -186,13 +193,13 @@ class RidgeLaw(Law):
     beta: Array
     b: float
 
-    def values(self, X: Array) -> Array:
-        """Return the values (N,) at rows of all columns."""
+    def inner_values(self, X: Array) -> Array:
+        """Return the values (N,) at rows of the used columns."""
         out = np.empty(len(X))
         rows = max(16, 2**20 // len(self.F))
         for start in range(0, len(X), rows):
             here = slice(start, start + rows)
-            t = X[here][:, self.data_range.used] @ self.F.T
+            t = X[here] @ self.F.T
             total = np.zeros_like(t)
             for s in range(self.beta.shape[1] - 1, -1, -1):
                 total = (total + self.beta[:, s]) * t

@@ -1,4 +1,7 @@
-"""Pictures of a law: how it depends on each variable, and what it leaves unexplained."""
+"""Pictures of a law: how it depends on each variable, and what it leaves unexplained.
+
+Residuals are also drawn as a small histogram for the terminal.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ _SHOWN = 3000
 _GRID = 60
 _SINGLE = 25
 _BINS = 20
+_BARS, _LONGEST_BAR = 13, 40
 
 
 def dependence(
@@ -63,6 +67,37 @@ def residuals(
         axes.set_xlabel(name)
     _label_rows(places, f"residual of {target}")
     return figure
+
+
+def overview(fitted: Array, residual: Array, targets: Sequence[str]) -> Any:
+    """Draw residuals (N, outputs) against fitted values and their distribution, a row per target."""
+    count = len(targets)
+    figure, places = subplots(
+        9, 3.5 * count, count, 2, width_ratios=(2, 1), sharey="row", squeeze=False
+    )
+    shown = _evenly(len(fitted), 5000)
+    for (left, right), y, r, target in zip(places, fitted.T, residual.T, targets, strict=True):
+        left.plot(y[shown], r[shown], ".", markersize=2, alpha=0.5)
+        left.axhline(0, color="black", linewidth=0.8)
+        left.set(xlabel=f"fitted {target}", ylabel=f"residual of {target}")
+        right.hist(r, bins=61, orientation="horizontal")
+        right.set_xlabel("rows")
+    return figure
+
+
+def histogram(residual: Array) -> str:
+    """Return a histogram from −3 to 3 standard deviations, tails gathered into the last bars."""
+    spread = float(np.sqrt(np.mean(residual**2)))
+    if spread == 0:
+        return "every residual is zero"
+    edges = np.linspace(-3.25, 3.25, _BARS + 1)
+    counts, _ = np.histogram(np.clip(residual / spread, edges[0], edges[-1]), edges)
+    longest = max(int(counts.max()), 1)
+    lines = []
+    for count, left in zip(counts.tolist(), edges[:-1], strict=True):
+        bar = "█" * round(_LONGEST_BAR * count / longest) or ("▏" if count else "")
+        lines.append(f"{(left + 0.25) * spread:>11.3g}  {bar} {count}")
+    return "\n".join(lines)
 
 
 def _means(values: Array, residual: Array) -> tuple[Array, Array]:

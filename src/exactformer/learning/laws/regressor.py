@@ -14,7 +14,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from exactformer.errors import InputError
 from exactformer.learning.laws import formula
-from exactformer.learning.laws.account import Account, account, balance
 from exactformer.learning.laws.dense.directions import checked_directions, unit_directions
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
 from exactformer.learning.laws.diagnosis import Finding, far_rows
@@ -22,13 +21,15 @@ from exactformer.learning.laws.functions import Dictionary, build_dictionary
 from exactformer.learning.laws.inputs import check_inputs, check_labels
 from exactformer.learning.laws.notices import (
     about_the_search,
+    account,
+    balance,
     warn_of_dependence,
     warn_of_findings,
     warn_of_row_labels,
 )
 from exactformer.learning.laws.parameters import FAMILIES, check_parameters, check_streamed
 from exactformer.learning.laws.robust import solve_robustly
-from exactformer.learning.laws.sample import Sample, take_sample
+from exactformer.learning.laws.sample import Sample, counted_rows, take_sample
 from exactformer.learning.laws.sparse.selection import Rules
 from exactformer.learning.laws.streamed.blocks import Blocks, DaskBlocks, is_dask
 from exactformer.learning.laws.written_laws import WrittenLaws
@@ -180,8 +181,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         where they are, by the current Dask client if there is one. The law is the same.
         """
         check_parameters(self)
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        check_inputs(X, y=y, **weights)
+        check_inputs(X, y=y, sample_weight=sample_weight)
         outputs = _output_names(y)
         if is_dask(X) or is_dask(y):
             if sample_weight is not None:
@@ -193,10 +193,9 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
         y = np.asarray(y, dtype=np.float64)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, rows)
-        counted = np.arange(len(rows))
-        if weight is not None and weight.any():
-            counted = np.flatnonzero(weight)
+        weight = _check_sample_weight(sample_weight, rows)
+        counted = counted_rows(weight)
+        if len(counted) < len(rows):
             rows, y, weight = rows[counted], y[counted], weight[counted]
         self._name_outputs(outputs, 0 if y.ndim == 1 else y.shape[1])
         numbered = [f"x{i + 1}" for i in range(self.n_features_in_)]
@@ -210,12 +209,14 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
             )
             sample = self._dictionary.identities(sample)
             solved, far, unsettled = self._solve_by_loss(sample)
-            self._laws, self._paths, self._compiled = solved.laws, solved.paths, None
-            fitted = self._record(rows, sample, solved)
+            fitted = np.column_stack([law.inner_values(sample.X) for law in solved.laws])
+            residual = sample.Y - fitted
+            spread = sample.mean((sample.Y - sample.mean(sample.Y)) ** 2)
+            box = np.column_stack([rows.min(axis=0), rows.max(axis=0)])
+            self._record(solved, sample.mean(residual**2), spread, box, sample.unused)
             self._tell([*unsettled, *self._account(sample, solved, fitted, far)], solved)
             warn_of_row_labels(self._names, rows)
             if far is None:
-                residual = sample.Y - fitted
                 far = np.any([far_rows(r, sample.weight) for r in residual.T], axis=0)
             self.outliers_ = counted[far]
         return self
@@ -241,11 +242,11 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         self._dictionary = Dictionary(blocks.columns)
         self._name_outputs(outputs, 0 if single else blocks.outputs)
         found = solve_streamed(blocks, self.degree, self._rules(), self.memory_limit, self._names)
-        self._laws, self._compiled, self._paths = found.solved.laws, None, []
         d, total = blocks.columns, found.moments
         spread = total.comoments.diagonal()[d:] / total.count
-        self._state(found.squares / total.count, spread, found.solved, found.unused)
-        self.box_ = np.column_stack([total.low[:d], total.high[:d]])
+        box = np.column_stack([total.low[:d], total.high[:d]])
+        self._record(found.solved, found.squares / total.count, spread, box, found.unused)
+        self._paths = []
         if hasattr(self, "outliers_"):
             del self.outliers_
         places = range(len(self._laws))
@@ -271,36 +272,30 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         """Solve; for a robust loss return the far rows as well, and whether they did not settle."""
         if self.loss == "squared":
             return self._solve(sample), None, []
-
-        def values(solved: Solved) -> NDArray[np.float64]:
-            table = np.zeros((len(sample.X), len(sample.used) + len(sample.unused)))
-            table[:, sample.used] = sample.X
-            return np.column_stack([law.values(table) for law in solved.laws])
-
-        found = solve_robustly(sample, self.loss, self._solve, values)
-        text = (
+        found = solve_robustly(sample, self.loss, self._solve)
+        unsettled = Finding(
             f"loss={self.loss!r} did not settle: the rows it draws in or leaves out kept changing. "
+            "Another degree= or loss= may",
+            True,
         )
-        unsettled = Finding(text + "Another degree= or loss= may", True)
         return found.solved, found.far, [] if found.settled else [unsettled]
 
     def _solve(self, sample: Sample) -> Solved:
-        d, limit = len(sample.used) + len(sample.unused), self.memory_limit
-        directions = self._given_directions(sample)
+        limit, directions = self.memory_limit, self._given_directions(sample)
         if self.solver == "sparse" and self.purpose == "prediction":
             from exactformer.learning.laws.held_out.prediction import solve_prediction
 
             # A number is the seed of the folds itself, so that 0 and None are the same.
             given = 0 if self.random_state is None else self.random_state
             seed = int(given) if isinstance(given, int | np.integer) else self._seed()
-            return solve_prediction(sample, d, self.degree, self._rules(), limit, seed)
+            return solve_prediction(sample, self.degree, self._rules(), limit, seed)
         if self.solver == "sparse":
-            return solve_sparse(sample, d, self.degree, self._rules(), limit)
+            return solve_sparse(sample, self.degree, self._rules(), limit)
         if self.solver == "least-squares":
             if isinstance(directions, int):
                 generator = np.random.default_rng(self._seed())
                 directions = unit_directions(directions, sample.X.shape[1], generator)
-            return solve_least_squares(sample, d, self.degree, directions, limit)
+            return solve_least_squares(sample, self.degree, directions, limit)
         from exactformer.learning.laws.trained.descent import Setting, solve_descent
         from exactformer.learning.laws.trained.training import Progress, TrainingProtocol
 
@@ -323,7 +318,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
                 update(now.epoch, f"train MSE {now.train_mse:.4g}")
 
             setting = Setting(protocol, *where, report)
-            return solve_descent(sample, d, self.degree, directions, setting, limit)
+            return solve_descent(sample, self.degree, directions, setting, limit)
 
     def _rules(self) -> Rules:
         return Rules(self.significance, self.relevance)
@@ -343,36 +338,25 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
             if self.directions < 1:
                 raise InputError(f"directions={self.directions}: at least one is needed")
             return int(self.directions)
-        columns = len(sample.used) + len(sample.unused)
-        return checked_directions(self.directions, columns)[:, sample.used]
+        return checked_directions(self.directions, sample.dimension)[:, sample.used]
 
     def _record(
-        self, X: NDArray[np.float64], sample: Sample, solved: Solved
-    ) -> NDArray[np.float64]:
-        """Set what the data say about the laws; return the fitted values (N, outputs)."""
-        table = self._dictionary.extend(X)
-        fitted = np.column_stack([law.values(table) for law in self._laws])
-        square = sample.mean((sample.Y - fitted) ** 2)
-        spread = sample.mean((sample.Y - sample.mean(sample.Y)) ** 2)
-        self._state(square, spread, solved, sample.unused)
-        self.box_ = np.column_stack([X.min(axis=0), X.max(axis=0)])
-        return fitted
-
-    def _state(
         self,
+        solved: Solved,
         square: NDArray[np.float64],
         spread: NDArray[np.float64],
-        solved: Solved,
+        box: NDArray[np.float64],
         unused: dict[int, str],
     ) -> None:
         """Record the laws, given the mean squares of residuals and of centred targets."""
+        self._laws, self._paths, self._compiled = solved.laws, solved.paths, None
+        self.box_, self.degree_ = box, solved.degree
         # A constant target is explained in full or not at all; 0/0 would say neither.
         score = np.where(spread > 0, 1 - square / np.where(spread > 0, spread, 1), square == 0)
         start = np.array([law.intercept() for law in self._laws])
         self.r2_, self.noise_, self.intercept_ = (
             (float(v[0]) if self._single else v) for v in (score, np.sqrt(square), start)
         )
-        self.degree_ = solved.degree
         symbols = self._symbols
         self.aliases_ = [[formula.monomial(a, symbols) for a in terms] for terms in solved.aliases]
         names = self._dictionary.names(self._names)
@@ -389,9 +373,9 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         if self.solver != "sparse":
             return []
         level = self.significance if self.purpose == "discovery" else None
-        rules = Account(self._symbols, level, set_aside)
+        how = self._symbols, level, set_aside
         return self._by_output(
-            account(sample, output, solved, values, rules) for output, values in enumerate(fitted.T)
+            account(sample, output, solved, values, *how) for output, values in enumerate(fitted.T)
         )
 
     def _name_outputs(self, names: Sequence[str], several: int) -> None:

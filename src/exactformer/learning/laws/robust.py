@@ -41,48 +41,42 @@ class Robust:
     settled: bool
 
 
-def solve_robustly(
-    sample: Sample,
-    loss: str,
-    solve: Callable[[Sample], Solved],
-    values: Callable[[Solved], Array],
-) -> Robust:
-    """Run a solver until the rows that count no longer change; ``values`` has one column per output."""
+def solve_robustly(sample: Sample, loss: str, solve: Callable[[Sample], Solved]) -> Robust:
+    """Run a solver until the rows that count no longer change."""
     middle = np.zeros_like(sample.Y) + [weighted_median(y, sample.weight) for y in sample.Y.T]
-    found = _settle(sample, loss, solve, values, middle)
-    return found if found.settled else _settle(sample, loss, solve, values, values(solve(sample)))
+    found = _settle(sample, loss, solve, middle)
+    if found.settled:
+        return found
+    return _settle(sample, loss, solve, _values(solve(sample), sample))
 
 
-def _settle(
-    sample: Sample,
-    loss: str,
-    solve: Callable[[Sample], Solved],
-    values: Callable[[Solved], Array],
-    fitted: Array,
-) -> Robust:
+def _settle(sample: Sample, loss: str, solve: Callable[[Sample], Solved], fitted: Array) -> Robust:
     """Run a solver again and again, beginning with these fitted values."""
-    weight, rounding = sample.weight, _ROUNDING * np.abs(sample.Y).max(axis=0)
+    rounding = _ROUNDING * np.abs(sample.Y).max(axis=0)
     before: NDArray[np.bool_] | None = None
     for _ in range(_ROUNDS):
         residual = sample.Y - fitted
-        spread = np.array([robust_spread(r, weight) for r in residual.T])
+        spread = np.array([robust_spread(r, sample.weight) for r in residual.T])
         spread = np.maximum(spread, rounding)
+        far = (np.abs(residual) > _TRIM * spread).any(axis=1)
         if loss == "trimmed":
-            far = (np.abs(residual) > _TRIM * spread).any(axis=1)
-            near = ~far
-            given = replace(sample, X=sample.X[near], Y=sample.Y[near], weight=sample.weight[near])
+            given = sample.part(~far)
         else:
             reach = _HUBER * spread
             drawn = np.clip(residual, -reach, reach)
             within = np.average(np.abs(residual) <= reach, axis=0, weights=sample.weight)
-            far = (np.abs(residual) > _TRIM * spread).any(axis=1)
             given = replace(sample, Y=fitted + drawn / within)
         solved = solve(given)
-        later = values(solved)
+        later = _values(solved, sample)
         change = np.abs(later - fitted).max(axis=0)
         fitted = later
-        same = before is not None and np.array_equal(before, far)
+        same = loss == "trimmed" and before is not None and np.array_equal(before, far)
         before = far
-        if (change <= np.maximum(_SETTLED * spread, rounding)).all() or (loss == "trimmed" and same):
+        if same or (change <= np.maximum(_SETTLED * spread, rounding)).all():
             return Robust(solved, far, True)
     return Robust(solved, far, False)
+
+
+def _values(solved: Solved, sample: Sample) -> Array:
+    """Return the values of the laws at a sample, one column per output."""
+    return np.column_stack([law.inner_values(sample.X) for law in solved.laws])

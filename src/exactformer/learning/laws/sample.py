@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from exactformer.errors import InputError
 from exactformer.learning.laws.dictionary.columns import Array
 
 # A column whose part outside the others' span is below this share of its spread adds nothing.
-DEPENDENT = 1e-9
+_DEPENDENT = 1e-9
 # Such a share of its variance outside the others' span makes a column worth a look.
 _SUSPECT = 1e-8
 _SHOWN = 5
@@ -49,6 +49,11 @@ class Sample:
     highest: NDArray[np.int64] | None = None
 
     @property
+    def dimension(self) -> int:
+        """The number of columns of the table, used or not."""
+        return len(self.used) + len(self.unused)
+
+    @property
     def size(self) -> float:
         """The number of observations, repetitions counted."""
         return float(self.weight.sum())
@@ -57,23 +62,29 @@ class Sample:
         """Return the mean over the rows (N, …), repetitions counted."""
         return np.asarray(self.weight @ values / self.weight.sum())
 
+    def part(self, rows: slice | NDArray[np.bool_]) -> Sample:
+        """Return some rows, with the same columns."""
+        return replace(self, X=self.X[rows], Y=self.Y[rows], weight=self.weight[rows])
 
-def take_sample(X: Array, Y: Array, weight: Array | None, names: list[str]) -> Sample:
-    """Drop rows of weight zero and columns that are constant or depend linearly on earlier ones."""
-    weight = np.ones(len(X)) if weight is None else np.asarray(weight, dtype=np.float64)
+
+def counted_rows(weight: Array) -> NDArray[np.int64]:
+    """Return the places of the rows whose weight is not zero."""
     if (weight < 0).any():
         raise InputError(f"weights count repetitions; the smallest is {weight.min():g}, below 0")
-    if not weight.all():
-        X, Y, weight = X[weight > 0], Y[weight > 0], weight[weight > 0]
-    if len(X) == 0:
+    if not weight.any():
         raise InputError("every sample_weight is zero; nothing is left to fit")
+    return np.flatnonzero(weight)
+
+
+def take_sample(X: Array, Y: Array, weight: Array | None, names: list[str]) -> Sample:
+    """Drop columns that are constant or depend linearly on earlier ones."""
+    weight = np.ones(len(X)) if weight is None else weight
     check_sizes(X.min(axis=0), X.max(axis=0), [f"the column {name}" for name in names])
     check_sizes(Y.min(axis=0), Y.max(axis=0), ["y"] * Y.shape[1])
-    unused = dict.fromkeys(np.flatnonzero(np.ptp(X, axis=0) == 0).tolist(), "constant")
-    unused |= _dependent(X, [j for j in range(X.shape[1]) if j not in unused], names)
+    unused = _unused(X, names)
     used = np.array([j for j in range(X.shape[1]) if j not in unused], dtype=np.int64)
     kept = X if len(used) == X.shape[1] else X[:, used]
-    return Sample(np.ascontiguousarray(kept), Y, weight, used, dict(sorted(unused.items())))
+    return Sample(np.ascontiguousarray(kept), Y, weight, used, unused)
 
 
 def check_sizes(low: Array, high: Array, names: list[str]) -> None:
@@ -106,50 +117,45 @@ def equal_rows(table: Array) -> NDArray[np.uint64]:
     return found
 
 
-def _dependent(X: Array, columns: list[int], names: list[str]) -> dict[int, str]:
-    """Find columns that are linear in the ones before them, and say in which.
-
-    As many columns as rows are dependent whatever they hold, so a relation counts only where other
-    rows could have contradicted it.
-    """
+def _unused(X: Array, names: list[str]) -> dict[int, str]:
+    columns = np.flatnonzero(np.ptp(X, axis=0)).tolist()
     if not columns:
-        return {}
+        return dict.fromkeys(range(len(names)), "constant")
     mean = X.mean(axis=0)
-    distinct = -1
 
-    def departure(j: int, others: list[int], slopes: Array) -> float | None:
-        nonlocal distinct
+    def departure(j: int, others: list[int], slopes: Array) -> float:
         left = X[:, j] - mean[j] - (X[:, others] - mean[others]) @ slopes
-        away = float(np.abs(left).max() / np.abs(X[:, j] - mean[j]).max())
-        if away <= DEPENDENT and distinct < 0:
-            distinct = len(np.unique(X, axis=0))
-        return None if away <= DEPENDENT and len(others) + 2 >= distinct else away
+        return float(np.abs(left).max() / np.abs(X[:, j] - mean[j]).max())
 
     correlation = np.corrcoef(X[:, columns], rowvar=False).reshape(len(columns), len(columns))
-    return dependent_columns(correlation, mean, X.std(axis=0), columns, names, departure)
+    sums = correlation, mean, X.std(axis=0)
+    return unused_columns(columns, names, *sums, departure, lambda: len(np.unique(X, axis=0)))
 
 
-def dependent_columns(
+def unused_columns(
+    columns: list[int],
+    names: list[str],
     correlation: Array,
     mean: Array,
     spread: Array,
-    columns: list[int],
-    names: list[str],
-    departure: Callable[[int, list[int], Array], float | None],
+    departure: Callable[[int, list[int], Array], float],
+    distinct: Callable[[], int],
 ) -> dict[int, str]:
-    """Find columns that are linear in the ones before them, and say in which.
+    """Return which columns are constant or linear in the ones before them, and in which.
 
-    One Cholesky step per column on the correlations of ``columns`` finds candidates;
-    ``departure(j, others, slopes)`` decides on the data themselves, for correlations lose half the
-    digits: it returns how far column j is from that function, as a share of its own reach, or None
-    where there are too few rows to tell.
+    All but ``columns`` are constant. One Cholesky step per column on their correlations finds
+    candidates; ``departure(j, others, slopes)`` decides on the data themselves, for correlations lose
+    half the digits: it returns how far column j is from that function, as a share of its own reach.
+    As many columns as rows are dependent whatever they hold, so a relation counts only where other
+    rows could have contradicted it: ``distinct()`` is the number of different rows.
     """
-    found: dict[int, str] = {}
+    found = {j: "constant" for j in range(len(names)) if j not in columns}
     kept: list[int] = []
     whole, failed = lapack.dpotrf(correlation, lower=1)
     if not failed and (np.square(whole.diagonal()) >= 2 * _SUSPECT).all():
         return found
     factor = np.zeros((len(columns), len(columns)))
+    rows: int | None = None
     for i, j in enumerate(columns):
         n = len(kept)
         row = (
@@ -162,18 +168,19 @@ def dependent_columns(
             others = [columns[k] for k in kept]
             slopes = solve_triangular(factor[:n, :n], row, lower=True, trans="T")
             slopes = slopes * spread[j] / spread[others]
-            if (away := departure(j, others, slopes)) is None:
-                break
-            if away <= DEPENDENT:
+            if departure(j, others, slopes) <= _DEPENDENT:
+                rows = distinct() if rows is None else rows
+                if len(others) + 2 >= rows:
+                    break
                 offset = mean[j] - mean[others] @ slopes
                 # What is below the precision of the relation itself is no offset.
-                offset = 0.0 if abs(offset) <= DEPENDENT * spread[j] else offset
+                offset = 0.0 if abs(offset) <= _DEPENDENT * spread[j] else offset
                 share = spread[others] / spread[j]
                 found[j] = _relation(slopes, offset, share, [names[k] for k in others])
                 continue
         factor[n, :n], factor[n, n] = row, np.sqrt(max(rest, 1e-16))
         kept.append(i)
-    return found
+    return dict(sorted(found.items()))
 
 
 def _relation(slopes: Array, offset: float, share: Array, names: list[str]) -> str:

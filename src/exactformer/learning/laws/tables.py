@@ -126,12 +126,8 @@ def counts_rows(values: Any) -> bool:
     (True, False)
     """
     count = len(values)
-    return (
-        count > 2
-        and values[0] in (0, 1)
-        and values[-1] - values[0] == count - 1
-        and bool((np.diff(values) == 1).all())
-    )
+    ends = count > 2 and values[0] in (0, 1) and values[-1] - values[0] == count - 1
+    return bool(ends and (np.diff(values) == 1).all())
 
 
 def _limit(name: str, count: int, most: int) -> None:

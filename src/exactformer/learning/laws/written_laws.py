@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +14,7 @@ from exactformer.core.options import choose
 from exactformer.errors import InputError
 from exactformer.learning.laws import formula, path
 from exactformer.learning.laws.functions import Dictionary
-from exactformer.learning.laws.law import Law, plain_powers
+from exactformer.learning.laws.law import Law, RidgeLaw, plain_powers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from exactformer.algebra import Polynomial
-    from exactformer.core.domain import Box
+    from exactformer.polynomials.model import PolynomialModel
 
 _Made = TypeVar("_Made")
 
@@ -105,22 +104,23 @@ class WrittenLaws:
     @property
     def model_(self) -> Any:
         """The certified transformer of all outputs, compiled on first use for the data's box."""
-        from exactformer.learning.laws.compilation import compile_laws, data_box
-
         check_is_fitted(self)
         if self._compiled is None:
-            family = self.directions if isinstance(self.directions, str) else "auto"
-            box, vector = data_box(self.box_), not self._single
-            if not self._dictionary.features:
-                model = compile_laws(self._laws, self.variables_, box, family, vector)
-            else:
-                model = self._compile_functions(box, family, vector)
-            self._compiled = model.named(self._names, self._outputs)
+            self._compiled = self._compile().named(self._names, self._outputs)
         return self._compiled
 
-    def _compile_functions(self, box: Box, family: str, vector: bool) -> Any:
+    def _compile(self) -> PolynomialModel:
+        from exactformer.learning.laws.compilation import compile_ridges, data_box
         from exactformer.learning.laws.function_compilation import compile_functions
+        from exactformer.polynomials.compile import compile
 
+        family = self.directions if isinstance(self.directions, str) else "auto"
+        box, vector, outputs = data_box(self.box_), not self._single, range(len(self._laws))
+        ridges = [law for law in self._laws if isinstance(law, RidgeLaw)]
+        if ridges and not self._dictionary.features:
+            return compile_ridges(ridges, self.variables_, box, vector)
+        if not (self._dictionary.features and any(self.uses_functions(k) for k in outputs)):
+            return compile(self.polynomial_, domain=box, directions=family)
         least = max(law.data_range.size for law in self._laws)
         tolerance = self.model_tolerance or max(float(np.max(self.noise_)) / 100, 1e-9 * least)
         where = self._laws, self.variables_, self._dictionary, box
@@ -146,14 +146,12 @@ class WrittenLaws:
         from exactformer.learning.laws import intervals
 
         choose("form", form, ("text", "latex", "sympy"))
-        write: Callable[[Any], Any] = intervals.text
-        if form != "text":
-            symbols = self._latex_symbols() if form == "latex" else self._sympy_symbols()
-            named = dict(zip(self._symbols, symbols, strict=True))
-            write = partial(
-                intervals.latex if form == "latex" else intervals.to_sympy, symbols=named
-            )
-        return self._each(lambda law: write(self._table(law)))
+        if form == "text":
+            return self._each(lambda law: intervals.text(self._table(law)))
+        write: Callable[..., Any] = intervals.latex if form == "latex" else intervals.to_sympy
+        symbols = self._latex_symbols() if form == "latex" else self._sympy_symbols()
+        named = dict(zip(self._symbols, symbols, strict=True))
+        return self._each(lambda law: write(self._table(law), named))
 
     def to_sympy(self) -> sympy.Expr | list[sympy.Expr]:
         """Return the law with exact rational coefficients."""

@@ -17,8 +17,12 @@ from scipy.linalg.blas import dsyrk
 
 from exactformer.errors import InputError
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.dictionary.design import Design
-from exactformer.learning.laws.dictionary.row_sums import gram_times, inner_products, residuals
+from exactformer.learning.laws.dictionary.design import (
+    Design,
+    gram_times,
+    inner_products,
+    residuals,
+)
 from exactformer.learning.laws.dictionary.terms import Terms
 from exactformer.learning.laws.sample import Sample
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -17,19 +18,12 @@ from exactformer.learning.laws.dense.least_squares import (
     solve,
 )
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.dictionary.design import Design
-from exactformer.learning.laws.dictionary.row_sums import residuals
-from exactformer.learning.laws.dictionary.terms import (
-    Exponents,
-    Terms,
-    build_terms,
-    check_size,
-    count_terms,
-)
+from exactformer.learning.laws.dictionary.design import Design, residuals
+from exactformer.learning.laws.dictionary.terms import Exponents, Terms, check_size, count_terms
 from exactformer.learning.laws.law import DataRange, DenseLaw, Law, RidgeLaw, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.forward_search import fit_few, threshold_of
+from exactformer.learning.laws.sparse.forward_search import SampleSearch, fit_few, threshold_of
 from exactformer.learning.laws.sparse.selection import Rules, Selection, select
 from exactformer.learning.threads import one_blas_thread
 
@@ -71,38 +65,40 @@ class Solved:
     design: Design | None = None
 
 
-def data_ranges(sample: Sample, dimension: int) -> list[DataRange]:
+def data_ranges(sample: Sample) -> list[DataRange]:
     """Return the range of the columns with that of each output."""
-    reach = np.zeros(dimension)
-    reach[sample.used] = np.abs(sample.X).max(axis=0, initial=0.0)
-    sizes = np.abs(sample.Y).max(axis=0)
-    return [DataRange(dimension, sample.used, reach, float(size)) for size in sizes]
+    reach, sizes = np.abs(sample.X).max(axis=0, initial=0.0), np.abs(sample.Y).max(axis=0)
+    return DataRange.each(sample.dimension, sample.used, reach, sizes)
 
 
-class Source(Protocol):
-    """Rows to learn from, in memory or not: what the search for terms and degree needs of them."""
+@dataclass
+class Source(ABC):
+    """Rows to learn from, in memory or not: what the search for terms and degree needs of them.
 
-    @property
-    def ranges(self) -> list[DataRange]:
-        """The range of the columns with that of each output."""
+    ``ranges`` are those of the columns with each output, ``size`` is the number of observations.
+    """
+
+    ranges: list[DataRange]
+    size: float
 
     @property
     def columns(self) -> int:
         """The number of columns in use."""
+        return len(self.ranges[0].used)
 
-    @property
-    def size(self) -> float:
-        """The number of observations."""
-
+    @abstractmethod
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree."""
 
+    @abstractmethod
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
         """Find the terms of each output."""
 
+    @abstractmethod
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
 
+    @abstractmethod
     def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
         """Return how much larger the squared residuals of one law are than those of another.
 
@@ -111,6 +107,7 @@ class Source(Protocol):
 
     def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
         """Whether least squares on whichever of some terms is surely not as good as a law."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -124,23 +121,17 @@ class Residuals:
 
 
 @dataclass
-class InMemory:
+class InMemory(Source):
     """A sample as a source, with the designs of the highest degree so far and of the last."""
 
     sample: Sample
-    ranges: list[DataRange]
     highest: Design | None = None
     last: Design | None = None
 
-    @property
-    def columns(self) -> int:
-        """The number of columns in use."""
-        return int(self.sample.X.shape[1])
-
-    @property
-    def size(self) -> float:
-        """The number of observations."""
-        return self.sample.size
+    @classmethod
+    def of(cls, sample: Sample) -> InMemory:
+        """Return a sample as a source."""
+        return cls(data_ranges(sample), sample.size, sample)
 
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree."""
@@ -155,8 +146,14 @@ class InMemory:
 
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
         """Find the terms of each output."""
-        design, known = self._design(terms.degree), dict[int, Array]()
-        return [select(design, j, rules, known) for j in range(self.sample.Y.shape[1])]
+        design, known, found = self._design(terms.degree), dict[int, Array](), []
+        sample, weight = self.sample, self.sample.weight
+        for y in map(np.ascontiguousarray, sample.Y.T):
+            square, spread = float(weight @ y**2), np.sqrt(weight @ (y - sample.mean(y)) ** 2)
+            bound = threshold_of(rules.significance / len(terms), self.size, square)
+            about = design.terms, design.norms, bound, square, float(spread)
+            found.append(select(SampleSearch(*about, design, y, known=known), rules))
+        return found
 
     def _left(self, law: SparseLaw, output: int) -> Array:
         """Return the residual of a law; every design has the same polynomials of the columns."""
@@ -205,11 +202,9 @@ class InMemory:
         return bool(excess[0] > 2 * _EXACT * whole and (excess[:-1] > _SURELY * error).all())
 
 
-def solve_sparse(
-    sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int
-) -> Solved:
+def solve_sparse(sample: Sample, degree: Degree, rules: Rules, limit: int) -> Solved:
     """Find the few terms that are there, output by output."""
-    source = InMemory(sample, data_ranges(sample, dimension))
+    source = InMemory.of(sample)
     return replace(find_laws(source, degree, rules, limit), design=source.highest)
 
 
@@ -317,7 +312,7 @@ def _enough(wider: Terms, degree: int, laws: list[SparseLaw], source: Source, ru
 
 
 def solve_least_squares(
-    sample: Sample, dimension: int, degree: Degree, directions: Array | None, limit: int
+    sample: Sample, degree: Degree, directions: Array | None, limit: int
 ) -> Solved:
     """Fit every term up to the degree, or every power along given directions."""
     columns = sample.X.shape[1]
@@ -329,7 +324,7 @@ def solve_least_squares(
         check_size(count, 2 * gram_bytes(count), limit, what)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
     with one_blas_thread(count):
-        design, ranges = Design.of(sample, highest), data_ranges(sample, dimension)
+        design, ranges = Design.of(sample, highest), data_ranges(sample)
         terms = design.terms
         if not formed:
             found = conjugate_gradients(terms, sample)
@@ -339,7 +334,7 @@ def solve_least_squares(
             highest = choose_degree(design, gram, right)
             lower = np.flatnonzero(terms.total <= highest)
             gram, right = np.asfortranarray(gram[np.ix_(lower, lower)]), right[lower]
-            terms = build_terms(terms.columns, highest, sample.apart)
+            terms = terms.up_to(highest)
         if directions is not None:
             return Solved(_along(directions, terms, sample, gram, right, ranges), highest)
         return Solved([*DenseLaw.each(solve(terms, sample, gram, right), terms, ranges)], highest)
@@ -366,10 +361,10 @@ def _along(
         raise InputError("directions= needs a degree of at least 1")
     laws: list[Law] = []
     solutions = solve_directions(directions, terms, gram, right)
-    for output, (data_range, solution) in enumerate(zip(ranges, solutions, strict=True)):
-        left = residuals(terms, sample, np.tile(solution.coordinates[:, None], sample.Y.shape[1]))
-        freedom = sample.size - min(len(terms), directions.shape[0] * terms.degree + 1)
-        square = float(sample.weight @ left[:, output] ** 2)
+    left = residuals(terms, sample, np.column_stack([s.coordinates for s in solutions]))
+    freedom = sample.size - min(len(terms), directions.shape[0] * terms.degree + 1)
+    for data_range, solution, residual in zip(ranges, solutions, left.T, strict=True):
+        square = float(sample.weight @ residual**2)
         variance = square / freedom if freedom > 0 else float("nan")
         laws.append(RidgeLaw(data_range, freedom, variance, directions, solution.beta, solution.b))
     return laws

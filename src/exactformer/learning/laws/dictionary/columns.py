@@ -15,7 +15,6 @@ float, hence an exact rational, so the change of basis to powers of x can be don
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 # Below this the next polynomial is a multiple of rounding noise: the distinct values are used up.
-_VANISHES = 1e-7
+VANISHES = 1e-7
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def fit_columns(X: Array, weight: Array, degree: int, values: Array | None = Non
     """
     share = weight / weight.sum()
     mean = share @ X
-    center, scale = _centre_and_scale(mean, np.sqrt(share @ (X - mean) ** 2))
+    center, scale = centre_and_scale(mean, np.sqrt(share @ (X - mean) ** 2))
     u = np.ascontiguousarray(((X - center) / scale).T)
     d = X.shape[1]
     a, s = np.zeros((degree, d)), np.zeros((degree + 1, d))
@@ -130,43 +129,12 @@ def fit_columns(X: Array, weight: Array, degree: int, values: Array | None = Non
         if k:
             following -= s[k][:, None] * previous
         norm = np.sqrt((following * following) @ share)
-        alive = (norm > _VANISHES) & (k + 1 < distinct) & (top == degree)
+        alive = (norm > VANISHES) & (k + 1 < distinct) & (top == degree)
         top[~alive & (top == degree)] = k
         s[k + 1] = np.where(alive, norm, 0.0)
         g[k + 1] = np.divide(1.0, norm, out=np.zeros(d), where=alive)
         following *= g[k + 1][:, None]
         previous, current = current, following
-    return Columns(center, scale, top, a, s, g)
-
-
-def orthonormal_columns(
-    mean: Array,
-    spread: Array,
-    distinct: NDArray[np.int64],
-    degree: int,
-    sums: Callable[[Columns, int], tuple[Array, Array]],
-    known: Columns | None = None,
-) -> Columns:
-    """Find the recurrences from sums over rows that are not at hand.
-
-    ``sums(columns, k)`` gets the recurrences up to degree k, and returns a_k and s_{k+1}: the mean of
-    u p_k², and the root of the mean of ((u − a_k) p_k − s_k p_{k−1})².
-    Recurrences ``known`` up to a lower degree are continued.
-    """
-    center, scale = _centre_and_scale(mean, spread)
-    d = len(mean)
-    a, s, g = np.zeros((degree, d)), np.zeros((degree + 1, d)), np.zeros((degree + 1, d))
-    top, start = np.full(d, degree), 0
-    if known is not None:
-        start = len(known.a)
-        a[:start], s[: start + 1], g[: start + 1] = known.a, known.s, known.g
-        top[known.degree < start] = known.degree[known.degree < start]
-    for k in range(start, degree):
-        a[k], norm = sums(Columns(center, scale, top, a, s, g), k)
-        alive = (norm > _VANISHES) & (k + 1 < distinct) & (top == degree)
-        top[~alive & (top == degree)] = k
-        s[k + 1] = np.where(alive, norm, 0.0)
-        g[k + 1] = np.divide(1.0, norm, out=np.zeros(d), where=alive)
     return Columns(center, scale, top, a, s, g)
 
 
@@ -177,7 +145,7 @@ def power_columns(count: int, degree: int) -> Columns:
     return Columns(zero, one, np.full(count, degree), 0 * table[1:], 0 * table, table)
 
 
-def _centre_and_scale(mean: Array, spread: Array) -> tuple[Array, Array]:
+def centre_and_scale(mean: Array, spread: Array) -> tuple[Array, Array]:
     """Return a centre and a scale per column: the scale a power of two, the centre short in it.
 
     Short dyadic numbers keep the exact change of basis small and x − centre free of rounding.

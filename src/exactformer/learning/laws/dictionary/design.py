@@ -6,13 +6,12 @@ terms. What is not is made again when it is needed, block by block of rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from exactformer.learning.laws.dictionary import row_sums
 from exactformer.learning.laws.dictionary.columns import Array, fit_columns
 from exactformer.learning.laws.dictionary.terms import (
     Exponents,
@@ -22,6 +21,7 @@ from exactformer.learning.laws.dictionary.terms import (
     products,
 )
 from exactformer.learning.laws.sample import Sample
+from exactformer.learning.threads import one_blas_thread
 
 # Arrays up to this size are kept for the time of a fit.
 _KEPT_BYTES = 16 * 2**20
@@ -68,13 +68,13 @@ class Design:
     def norms(self) -> Array:
         """Σ_i w_i φ_j(x_i)² for every term."""
         if self.features is None:
-            return row_sums.square_norms(self.terms, self.sample)
+            return _square_norms(self.terms, self.sample)
         return np.asarray(np.square(self.features) @ self.sample.weight)
 
     def inner_products(self, right: Array) -> Array:
         """Return Σ_i w_i φ_j(x_i) right_i for every term: (p, rows of ``right``)."""
         if self.features is None:
-            return row_sums.inner_products(self.terms, self.sample, right.T)
+            return inner_products(self.terms, self.sample, right.T)
         return np.asarray(self.features @ (right * self.sample.weight).T)
 
     def rows(self, rows: slice) -> Array:
@@ -94,3 +94,42 @@ class Design:
         if self.values is None:
             return products(exponents, self.terms.columns, self.sample.X[rows]).T
         return multiply_values(exponents, self.values[:, :, rows])
+
+
+def inner_products(terms: Terms, sample: Sample, right: Array) -> Array:
+    """Return Σ_i w_i φ_j(x_i) right_i for every term: (p, columns of ``right``)."""
+    weighted = right * sample.weight[:, None]
+    total = np.zeros((len(terms), right.shape[1]))
+    for rows, features in blocks(terms, sample.X):
+        total += features @ weighted[rows]
+    return total
+
+
+def _square_norms(terms: Terms, sample: Sample) -> Array:
+    """Return Σ_i w_i φ_j(x_i)² for every term."""
+    total = np.zeros(len(terms))
+    for rows, features in blocks(terms, sample.X):
+        total += np.square(features, out=features) @ sample.weight[rows]
+    return total
+
+
+def residuals(terms: Terms, sample: Sample, coefficients: Array) -> Array:
+    """Return Y − Σ_j c_j φ_j on the rows, (N, outputs)."""
+    left = sample.Y.copy()
+    for rows, features in blocks(terms, sample.X):
+        left[rows] -= features.T @ coefficients
+    return left
+
+
+def gram_times(terms: Terms, sample: Sample, direction: Array) -> Array:
+    """Return the Gram matrix times ``direction`` (p, outputs), without forming it."""
+    total = np.zeros_like(direction)
+    for rows, features in blocks(terms, sample.X):
+        total += features @ ((features.T @ direction) * sample.weight[rows, None])
+    return total
+
+
+def blocks(terms: Terms, X: Array) -> Iterator[tuple[slice, Array]]:
+    """Yield (rows, φ) block by block, each small enough that one thread is quickest."""
+    with one_blas_thread():
+        yield from terms.blocks(X)

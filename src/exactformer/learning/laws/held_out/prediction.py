@@ -5,24 +5,25 @@ degrees in plain powers too, each at its best strength, and the law that the spa
 predictions of rows left out are mixed with weights that are not negative and add up to one, so that
 the error is least; a mixture of polynomials is a polynomial. A sparse law that is as good alone is
 returned alone, with its standard errors. Shrunk coefficients have none.
+
+Equal rows share a fold, and the order of the rows has no say. A weight counts repetitions, so a row of
+weight two and the same row twice must be judged alike: rows are put into a canonical order, equal ones
+made one, and these are dealt out at random.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from exactformer.learning.laws.dense.solvers import (
-    Degree,
-    Solved,
-    data_ranges,
-    solve_sparse,
-)
+from exactformer.learning.laws.dense.solvers import Degree, Solved, data_ranges, solve_sparse
 from exactformer.learning.laws.dictionary.change_of_basis import contract, expand
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.design import Design
@@ -33,13 +34,13 @@ from exactformer.learning.laws.dictionary.terms import (
     count_terms,
     products,
 )
-from exactformer.learning.laws.held_out.folds import fold_of_each_row, part
-from exactformer.learning.laws.held_out.shrinkage import KINDS, Centred, features
+from exactformer.learning.laws.held_out.shrinkage import KINDS, STRENGTHS, Centred, features
 from exactformer.learning.laws.law import DataRange, Law, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
 from exactformer.learning.laws.sparse.selection import Rules
 
+FOLDS = 5
 _MOST_TERMS = 500
 _HIGHEST = 8
 # Terms may be more than rows, for shrinkage chooses among them, but not many times more.
@@ -63,6 +64,8 @@ class _Family:
 
     terms: Terms
     scale: Array | None
+    sample: Sample
+    output: int
     held_out: Array
     errors: Array
 
@@ -74,37 +77,69 @@ class _Family:
         basis = "" if self.scale is None else " in powers"
         return f"{KINDS[kind]} of degree {self.terms.degree}{basis}"
 
+    @cached_property
+    def on_all_rows(self) -> list[tuple[Array, Array]]:
+        """For each kind the coefficients of φ (p, strengths) and the constants, fitted to all rows."""
+        phi = features(self.terms, self.sample.X, self.scale)
+        sums = Centred.of(phi, self.sample.Y[:, self.output], self.sample.weight)
+        return sums.candidates(*sums.strengths())
 
-def solve_prediction(
-    sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int, seed: int
-) -> Solved:
+    def coordinates(self, kind: int, strength: int) -> dict[Exponents, float]:
+        """Return the coefficients of the orthonormal products of one candidate, fitted to all rows."""
+        own, constant = self.on_all_rows[kind]
+        values = [float(constant[strength]), *own[:, strength].tolist()]
+        found = {a: c for a, c in zip(self.terms.all_exponents(), values, strict=True) if c}
+        if self.scale is None:
+            return found
+        units = [Fraction(float(s)) for s in self.scale]
+        powers = {
+            a: Fraction(c) / prod((u**k for u, k in zip(units, a, strict=True)), start=Fraction(1))
+            for a, c in found.items()
+        }
+        return {a: float(c) for a, c in contract(powers, self.terms.columns).items()}
+
+
+def solve_prediction(sample: Sample, degree: Degree, rules: Rules, limit: int, seed: int) -> Solved:
     """Return for every output the law with the least held-out error."""
     fold = fold_of_each_row(sample, seed)
-    ranges = data_ranges(sample, dimension)
-    sparse = solve_sparse(sample, dimension, degree, rules, limit)
-    left_out = _sparse_predictions(sample, dimension, sparse.degree, rules, limit, fold)
+    sparse = solve_sparse(sample, degree, rules, limit)
+    left_out = _sparse_predictions(sample, sparse.degree, rules, limit, fold)
     laws: list[Law] = []
     paths, degrees, words = [], [], []
-    for output, data_range in enumerate(ranges):
-        law = sparse.laws[output]
+    for output, data_range in enumerate(data_ranges(sample)):
+        law, path, highest = sparse.laws[output], sparse.paths[output], sparse.degree
         assert isinstance(law, SparseLaw)
         families = _families(sample, output, fold, degree, limit)
         mixture = _mix(families, left_out[:, output], sample, output)
         alone = _mean_square(sample, output, left_out[:, output])
-        if mixture is None or alone <= _AS_GOOD * mixture.error:
-            laws.append(law)
-            paths.append(sparse.paths[output])
-            degrees.append(sparse.degree)
-            words.append("the sparse law has the least held-out error")
-            continue
-        mixed, steps = _refit(mixture, law, sample, output, data_range)
-        laws.append(mixed)
-        paths.append(steps)
-        degrees.append(max(family.terms.degree for family in families))
-        words.append(f"{mixture} has the least held-out error")
-    nothing: list[list[tuple[int, ...]]] = [[] for _ in laws]
+        best = "the sparse law"
+        if mixture is not None and alone > _AS_GOOD * mixture.error:
+            law, path = _refit(mixture, law, sample, output, data_range)
+            highest = max(family.terms.degree for family in families)
+            best = str(mixture)
+        laws.append(law)
+        paths.append(path)
+        degrees.append(highest)
+        words.append(f"{best} has the least held-out error")
+    nothing: list[list[Exponents]] = [[] for _ in laws]
     stopped = "; ".join(dict.fromkeys(words))
     return Solved(laws, max(degrees), nothing, stopped, paths, nothing, nothing)
+
+
+def fold_of_each_row(sample: Sample, seed: int) -> NDArray[np.int64]:
+    """Return a fold from 0 to ``FOLDS`` − 1 for each row."""
+    whole = np.column_stack([sample.X, sample.Y])
+    _, place = np.unique(whole, axis=0, return_inverse=True)
+    count = int(place.max()) + 1
+    dealt = np.random.default_rng(seed).permutation(count) % min(FOLDS, count)
+    return np.asarray(dealt[place.ravel()], dtype=np.int64)
+
+
+def _splits(fold: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Yield masks of the rows inside and outside, for each fold that leaves any inside."""
+    for k in range(int(fold.max()) + 1):
+        if (fold != k).any():
+            yield fold != k, fold == k
 
 
 @dataclass(frozen=True)
@@ -139,27 +174,28 @@ def _mix(families: list[_Family], sparse: Array, sample: Sample, output: int) ->
     """Weigh the best candidate of each kind and family, and the sparse law, for the least error."""
     if not families:
         return None
-    parts, columns = [], []
+    candidates: list[tuple[_Family | None, int, int]] = []
+    columns = []
     if np.isfinite(sparse).all():
-        parts, columns = [_Part(None, 0, 0, 0.0)], [sparse]
+        candidates, columns = [(None, 0, 0)], [sparse]
     for family in families:
         for kind, errors in enumerate(family.errors):
             strength = int(np.argmin(errors))
             if np.isfinite(errors[strength]):
-                parts.append(_Part(family, kind, strength, 0.0))
+                candidates.append((family, kind, strength))
                 columns.append(family.held_out[kind, strength])
     y, root = sample.Y[:, output], np.sqrt(sample.weight)
     predictions = np.column_stack(columns)
     mean = np.average(y, weights=sample.weight)
     size = float(np.linalg.norm(root * (y - mean))) or 1.0
     system = np.vstack(
-        [(predictions - mean) * root[:, None] / size, np.full(len(parts), _TOGETHER)]
+        [(predictions - mean) * root[:, None] / size, np.full(len(columns), _TOGETHER)]
     )
     found, _ = nnls(system, np.append(root * (y - mean) / size, _TOGETHER))
     weights = found / found.sum()
     error = _mean_square(sample, output, predictions @ weights)
-    kept = [replace(part, weight=float(w)) for part, w in zip(parts, weights, strict=True) if w > 0]
-    return _Mixture(kept, error, families)
+    pairs = zip(candidates, weights.tolist(), strict=True)
+    return _Mixture([_Part(*one, weight) for one, weight in pairs if weight > 0], error, families)
 
 
 def _mean_square(sample: Sample, output: int, predicted: Array) -> float:
@@ -168,22 +204,15 @@ def _mean_square(sample: Sample, output: int, predicted: Array) -> float:
 
 
 def _sparse_predictions(
-    sample: Sample,
-    dimension: int,
-    degree: Degree,
-    rules: Rules,
-    limit: int,
-    fold: NDArray[np.int64],
+    sample: Sample, degree: Degree, rules: Rules, limit: int, fold: NDArray[np.int64]
 ) -> Array:
     """Return the sparse solver's predictions of rows left out (N, outputs); NaN where none is."""
     predicted = np.full(sample.Y.shape, np.nan)
-    for k in range(int(fold.max()) + 1):
-        inside, outside = part(sample, fold != k), fold == k
-        if len(inside.X):
-            solved = solve_sparse(inside, dimension, degree, rules, limit)
-            for output, law in enumerate(solved.laws):
-                assert isinstance(law, SparseLaw)
-                predicted[outside, output] = law.inner_values(sample.X[outside])
+    for inside, outside in _splits(fold):
+        solved = solve_sparse(sample.part(inside), degree, rules, limit)
+        for output, law in enumerate(solved.laws):
+            assert isinstance(law, SparseLaw)
+            predicted[outside, output] = law.inner_values(sample.X[outside])
     return predicted
 
 
@@ -220,18 +249,14 @@ def _judged(
     """Predict every row from the other folds, by every kind and strength."""
     phi, y, weight = features(terms, sample.X, scale), sample.Y[:, output], sample.weight
     strengths = Centred.of(phi, y, weight).strengths()
-    held_out = np.full((len(KINDS), len(strengths["ridge"]), len(y)), np.nan)
-    for k in range(int(fold.max()) + 1):
-        inside, outside = fold != k, fold == k
-        if not inside.any():
-            continue
+    held_out = np.full((len(KINDS), STRENGTHS, len(y)), np.nan)
+    for inside, outside in _splits(fold):
         sums = Centred.of(phi[inside], y[inside], weight[inside])
-        found = sums.coefficients(strengths)
-        for i, kind in enumerate(KINDS):
-            own, constant = sums.on_features(found[kind])
-            held_out[i][:, outside] = (phi[outside] @ own + constant).T
+        for kind, (own, constant) in enumerate(sums.candidates(*strengths)):
+            held_out[kind][:, outside] = (phi[outside] @ own + constant).T
     errors = (y - held_out) ** 2 @ weight / sample.size
-    return _Family(terms, scale, held_out, np.where(np.isfinite(errors), errors, np.inf))
+    errors = np.where(np.isfinite(errors), errors, np.inf)
+    return _Family(terms, scale, sample, output, held_out, errors)
 
 
 def _refit(
@@ -248,7 +273,7 @@ def _refit(
     for member in mixture.parts:
         coordinates = dict(zip(sparse.basis, sparse.coordinates.tolist(), strict=True))
         if member.family is not None:
-            coordinates = _coordinates(member.family, member.kind, member.strength, sample, y)
+            coordinates = member.family.coordinates(member.kind, member.strength)
         for alpha, c in coordinates.items():
             total[alpha] = total.get(alpha, 0.0) + member.weight * c
     total = {alpha: c for alpha, c in total.items() if c or not any(alpha)}
@@ -260,46 +285,26 @@ def _refit(
     variance = float(sample.weight @ (y - fitted) ** 2) / freedom
     errors = np.full(len(written), np.nan)
     law = SparseLaw(data_range, freedom, variance, written, errors, columns, list(total), inner)
-    return law, _steps(mixture, law, sample, output)
-
-
-def _coordinates(
-    family: _Family, kind: int, strength: int, sample: Sample, y: Array
-) -> dict[Exponents, float]:
-    """Return the coefficients of the orthonormal products of one candidate, fitted to all rows."""
-    phi = features(family.terms, sample.X, family.scale)
-    sums = Centred.of(phi, y, sample.weight)
-    own, constant = sums.on_features(sums.coefficients(sums.strengths())[KINDS[kind]])
-    exponents = family.terms.all_exponents()
-    values = [float(constant[strength]), *own[:, strength].tolist()]
-    found = {a: c for a, c in zip(exponents, values, strict=True) if c}
-    if family.scale is None:
-        return found
-    units = [Fraction(float(s)) for s in family.scale]
-    powers = {
-        a: Fraction(c) / prod((u**k for u, k in zip(units, a, strict=True)), start=Fraction(1))
-        for a, c in found.items()
-    }
-    return {a: float(c) for a, c in contract(powers, family.terms.columns).items()}
+    steps = _steps(mixture, law, sample, output)
+    return law, [step.embedded(data_range.embed) for step in steps]
 
 
 def _steps(mixture: _Mixture, law: SparseLaw, sample: Sample, output: int) -> list[Step]:
     """Return the models of the best lasso's strengths, few terms first, and the law among them."""
-    y = sample.Y[:, output]
-    family = min(mixture.families, key=lambda f: float(f.errors[1].min()))
+    y, lasso = sample.Y[:, output], KINDS.index("lasso")
+    family = min(mixture.families, key=lambda f: float(f.errors[lasso].min()))
     mean = np.average(y, weights=sample.weight)
     spread = float(sample.weight @ (y - mean) ** 2)
     if not spread > 0:
         return []
     phi = features(family.terms, sample.X, family.scale)
-    sums = Centred.of(phi, y, sample.weight)
-    own, constant = sums.on_features(sums.coefficients(sums.strengths())[KINDS[1]])
+    own, constant = family.on_all_rows[lasso]
     exponents = family.terms.all_exponents()
     steps: list[Step] = []
     for i in range(own.shape[1]):
         kept = [exponents[0], *(exponents[j + 1] for j in np.flatnonzero(own[:, i]))]
         square = float(sample.weight @ (y - phi @ own[:, i] - constant[i]) ** 2)
-        held_out = 1 - float(family.errors[1, i]) * sample.size / spread
+        held_out = 1 - float(family.errors[lasso, i]) * sample.size / spread
         if not steps or steps[-1].exponents != kept:
             steps.append(Step(kept, 1 - square / spread, held_out, False))
     square = law.variance * law.freedom

@@ -18,7 +18,7 @@ from exactformer.learning.laws.dictionary.columns import Array, power_columns
 from exactformer.learning.laws.dictionary.terms import Terms
 
 KINDS = ("ridge", "lasso", "refitted lasso")
-_STRENGTHS = 30
+STRENGTHS = 30
 _WEAKEST = 1e-3
 _RANK = 1e-12
 # A refit needs so many observations per term.
@@ -54,29 +54,26 @@ class Centred:
         gram, right = weighted.T @ centred / size, weighted.T @ (y - y_mean) / size
         return cls(size, mean, y_mean, scale, gram, right, *eigh(gram))
 
-    def strengths(self) -> dict[str, Array]:
-        """Return the strengths to try, from strong to weak."""
+    def strengths(self) -> tuple[Array, Array]:
+        """Return the strengths of ridge and lasso to try, from strong to weak."""
         strongest = float(np.abs(self.right).max(initial=0.0)) or 1.0
-        lasso = strongest * np.geomspace(1.0, _WEAKEST, _STRENGTHS)
-        ridge = np.geomspace(1e3, 1e-6, _STRENGTHS)
-        return {"ridge": ridge, "lasso": lasso, "refitted lasso": lasso}
+        lasso = strongest * np.geomspace(1.0, _WEAKEST, STRENGTHS)
+        return np.geomspace(1e3, 1e-6, STRENGTHS), lasso
 
-    def coefficients(self, strengths: dict[str, Array]) -> dict[str, Array]:
-        """Return for each kind the coefficients (p, strengths) of the scaled features."""
+    def candidates(self, ridge: Array, lasso: Array) -> list[tuple[Array, Array]]:
+        """Return for each kind the coefficients of φ (p, strengths) and the constants (strengths,)."""
         turned = (self.vectors.T @ self.right)[:, None]
-        shrunk = turned / (np.maximum(self.spectrum, 0)[:, None] + strengths["ridge"])
-        lasso = self._lasso(strengths["lasso"])
-        refitted = self._refitted(lasso)
-        return {"ridge": self.vectors @ shrunk, "lasso": lasso, "refitted lasso": refitted}
-
-    def on_features(self, scaled: Array) -> tuple[Array, Array]:
-        """Return coefficients of φ itself (p, k) and the constants (k,)."""
-        own = scaled / self.scale[:, None]
-        return own, self.y_mean - self.mean @ own
+        shrunk = turned / (np.maximum(self.spectrum, 0)[:, None] + ridge)
+        path = self._lasso(lasso)
+        found = [self.vectors @ shrunk, path, self._refitted(path)]
+        own = [scaled / self.scale[:, None] for scaled in found]
+        return [(one, self.y_mean - self.mean @ one) for one in own]
 
     def _lasso(self, strengths: Array) -> Array:
         """Return the lasso's coefficients, from p rows that have the same sums as all N."""
         there = self.spectrum > _RANK * max(float(self.spectrum[-1]), 1e-300)
+        if not there.any():  # every feature is constant here
+            return np.zeros((len(there), len(strengths)))
         root = np.sqrt(self.spectrum[there])
         rows = np.asfortranarray((self.vectors[:, there] * root).T)
         y = self.vectors[:, there].T @ self.right / root

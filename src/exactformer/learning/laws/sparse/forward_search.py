@@ -24,6 +24,7 @@ from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, below
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
+from exactformer.learning.laws.sparse.standard_errors import Judge, SampleJudge
 
 _ROUNDS = 100
 _MOST_TERMS = 1000
@@ -83,12 +84,14 @@ class Search(ABC):
     """One output's search, the same rules wherever the rows are.
 
     ``norms`` are Σ_i w_i φ_j(x_i)² and ``known`` the products of all terms with those that were in the
-    model, by place; both are the same for every output.
+    model, by place; both are the same for every output. ``square`` is ‖y‖² and ``spread`` ‖y − ȳ‖.
     """
 
     terms: Terms
     norms: Array
     threshold: Threshold
+    square: float
+    spread: float
     known: dict[int, Array] = field(default_factory=dict, kw_only=True)
 
     @abstractmethod
@@ -98,6 +101,10 @@ class Search(ABC):
     @abstractmethod
     def _products(self, active: list[int], new: list[int], residual: Array) -> Array:
         """Return the products of all terms with the residual and with new terms, (p, 1 + new)."""
+
+    @abstractmethod
+    def closed(self, closure: list[Exponents]) -> tuple[Fit, Judge]:
+        """Fit all terms of a closure, and return the judge of the models within it."""
 
     @abstractmethod
     def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
@@ -209,6 +216,12 @@ class SampleSearch(Search):
 
     def _fit(self, active: list[int]) -> Fit:
         return fit_few(self.design.at(active), self.design.sample.weight, self.y)
+
+    def closed(self, closure: list[Exponents]) -> tuple[Fit, Judge]:
+        """Fit all terms of a closure, and return the judge of the models within it."""
+        phi, sample = self.design.few(closure), self.design.sample
+        judge = SampleJudge(sample.size, sample, self.y, np.ascontiguousarray(phi.T))
+        return fit_few(phi, sample.weight, self.y), judge
 
     def _products(self, active: list[int], new: list[int], residual: Array) -> Array:
         return self.design.inner_products(np.vstack([residual, self.design.at(new)]))

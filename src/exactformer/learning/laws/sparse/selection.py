@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,6 @@ from exactformer.learning.laws.dictionary.change_of_basis import (
     to_products,
 )
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sparse.backward_elimination import (
@@ -52,12 +51,11 @@ from exactformer.learning.laws.sparse.backward_elimination import (
 from exactformer.learning.laws.sparse.forward_search import (
     ALIAS,
     Fit,
-    SampleSearch,
-    fit_few,
+    Search,
+    SearchResult,
     shares_outside,
-    threshold_of,
 )
-from exactformer.learning.laws.sparse.standard_errors import RobustErrors
+from exactformer.learning.laws.sparse.standard_errors import Judge, SampleJudge
 
 # Up to this condition number of the coefficients' correlations, float64 keeps enough digits.
 _CONDITION = 1e8
@@ -105,99 +103,58 @@ class Selection:
     path: Callable[[], list[Step]] = list
 
 
-def select(design: Design, output: int, rules: Rules, known: dict[int, Array]) -> Selection:
-    """Find the terms of one output; ``known`` is what earlier outputs of the design have learnt."""
-    terms, sample = design.terms, design.sample
-    y = np.ascontiguousarray(sample.Y[:, output])
-    square = float(sample.weight @ y**2)
-    bound = threshold_of(rules.significance / len(terms), sample.size, square)
-    found = SampleSearch(terms, design.norms, bound, design, y, known=known).run()
-    closure = lower_closure([terms.exponents(j) for j in found.active])
-    phi = design.few(closure)
-    fit = fit_few(phi, sample.weight, y)
-    spread = float(np.sqrt(sample.weight @ (y - sample.mean(y)) ** 2))
-    with enough_digits(closure, terms.columns):
-        whole, back, relations = among_powers(closure, terms, fit)
-        target = Target(closure, bound, spread, square, found.aliases, relations)
-        robust = RobustErrors(sample, y, np.ascontiguousarray(phi.T))
-        selection, left = reduce(whole, back, target, robust, rules)
-    digits = partial(enough_digits, closure, terms.columns)
-    return replace(selection, path=partial(_path, whole, left, back, closure, robust, digits))
+def select(search: Search, rules: Rules) -> Selection:
+    """Find the terms of one output.
 
-
-@dataclass(frozen=True)
-class Target:
-    """What powers are tested for: the closure they are from, the threshold, ‖y − ȳ‖ and ‖y‖².
-
-    ``relations`` has, for each place of the closure that is left out because the rows have it as a
-    combination of lower ones, the places of these.
+    Powers of the closure go that are not significant, or too small to matter.
     """
-
-    closure: list[Exponents]
-    bound: Threshold
-    spread: float
-    square: float
-    aliases: Callable[[list[Exponents]], list[Exponents]]
-    relations: Relations
-
-    def all_aliases(self, law: list[int]) -> list[Exponents]:
-        """Return the terms that the data cannot tell from combinations with those of a law."""
-        here = [j for j, others in self.relations.items() if not others.isdisjoint(law)]
-        hidden = [self.closure[j] for j in here]
-        others = self.aliases([self.closure[j] for j in law])
-        return [*hidden, *(alpha for alpha in others if alpha not in hidden)]
-
-
-class Judge(Protocol):
-    """Standard errors of the models within a closure, and what rows left out say of two of them."""
-
-    def errors(self, left: ReducedFit, freedom: float) -> Array:
-        """Return for each remaining coefficient the larger of classical and HC3 standard error."""
-
-    def left_out(self, left: ReducedFit) -> Any:
-        """Return the residual of each row, had it been left out of this fit."""
-
-    def prefer(self, larger: Any, smaller: Any, level: float) -> bool:
-        """Whether the rows object to the smaller of two fits, given by leave-one-out residuals."""
-
-
-def reduce(
-    whole: ReducedFit, back: NDArray[Any], target: Target, judge: Judge, rules: Rules
-) -> tuple[Selection, ReducedFit]:
-    """Remove powers of a closure that are not significant or too small to matter."""
-    closure, bound = target.closure, target.bound
-    significant = eliminate(whole, bound)
-    settled = _settled(significant.placed(back), bound, judge)
-    left = _relevant(settled, target, rules.relevance)
-    if len(left.kept) < len(settled.kept):
-        left = _settled(left, bound, judge)
-    freedom = bound.size - len(left.kept)
-    errors = judge.errors(left, freedom)
-    weak = (
-        _statistic(left, errors) < bound.critical_value(freedom)
-        if freedom > 0
-        else np.zeros(0, dtype=bool)
-    )
-    selection = Selection(
-        [closure[i] for i in left.kept],
-        [Fraction(v) for v in left.values],
-        errors,
-        left.square / freedom if freedom > 0 else float("nan"),
-        freedom,
-        partial(target.all_aliases, left.kept),
-        [closure[left.kept[i]] for i in np.flatnonzero(weak)],
-        [closure[i] for i in settled.kept if i not in left.kept],
-    )
-    return selection, left
+    found, terms, bound = search.run(), search.terms, search.threshold
+    closure = lower_closure([terms.exponents(j) for j in found.active])
+    fit, judge = search.closed(closure)
+    with enough_digits(closure, terms.columns):
+        whole, back, relations = _among_powers(closure, terms, fit)
+        settled = _settled(eliminate(whole, bound).placed(back), bound, judge)
+        left = _relevant(settled, search, rules.relevance)
+        if len(left.kept) < len(settled.kept):
+            left = _settled(left, bound, judge)
+        freedom = bound.size - len(left.kept)
+        errors = judge.errors(left, freedom)
+        weak = np.zeros(0, dtype=bool)
+        if freedom > 0:
+            weak = _statistics(left, errors) < bound.critical_value(freedom)
+        selection = Selection(
+            [closure[i] for i in left.kept],
+            [Fraction(v) for v in left.values],
+            errors,
+            left.square / freedom if freedom > 0 else float("nan"),
+            freedom,
+            partial(_aliases, closure, relations, left.kept, found),
+            [closure[left.kept[i]] for i in np.flatnonzero(weak)],
+            [closure[i] for i in settled.kept if i not in left.kept],
+        )
+    if not isinstance(judge, SampleJudge):
+        return selection
+    digits = partial(enough_digits, closure, terms.columns)
+    return replace(selection, path=partial(_path, whole, left, back, closure, judge, digits))
 
 
-def among_powers(
+def _aliases(
+    closure: list[Exponents], relations: Relations, law: list[int], found: SearchResult
+) -> list[Exponents]:
+    """Return the terms that the data cannot tell from combinations with those of a law."""
+    hidden = [closure[j] for j, others in relations.items() if not others.isdisjoint(law)]
+    others = found.aliases([closure[j] for j in law])
+    return [*hidden, *(alpha for alpha in others if alpha not in hidden)]
+
+
+def _among_powers(
     closure: list[Exponents], terms: Terms, fit: Fit
 ) -> tuple[ReducedFit, NDArray[Any], Relations]:
     """Return the fit of the closure in powers of x, the φ-coefficients of these, and relations.
 
     All have as many digits as the elimination needs. A power that the rows have as a combination of
-    lower ones is left out: which of them would go first is otherwise a matter of rounding.
+    lower ones is left out: which of them would go first is otherwise a matter of rounding. The
+    relations have its place, and the places of these.
     """
     number: type[Any] = float
     powers: NDArray[Any] = to_powers(closure, terms.columns)
@@ -262,8 +219,7 @@ def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
         freedom = bound.size - len(left.kept)
         if freedom <= 0:
             return left
-        errors = judge.errors(left, freedom)
-        statistic = _statistic(left, errors)
+        statistic = _statistics(left, judge.errors(left, freedom))
         weak = np.flatnonzero(statistic < bound.critical_value(freedom))
         if before is None and len(weak):
             before = judge.left_out(left)
@@ -277,17 +233,17 @@ def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
     return left
 
 
-def _statistic(left: ReducedFit, errors: Array) -> Array:
-    """Return |t| of the coefficients; infinite where a fit without noise leaves hardly an error."""
+def _statistics(left: ReducedFit, errors: Array) -> Array:
+    """Return the size of each coefficient in units of its error; infinite where there is none."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300))
+        return np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
 
 
-def _relevant(left: ReducedFit, target: Target, relevance: float) -> ReducedFit:
+def _relevant(left: ReducedFit, search: Search, relevance: float) -> ReducedFit:
     """Remove terms too small to matter, the smallest first."""
-    if left.square <= _EXACT**2 * target.square:
+    if left.square <= _EXACT**2 * search.square:
         return left
-    while left.kept and left.gains.min() < relevance * target.spread:
+    while left.kept and left.gains.min() < relevance * search.spread:
         left = left.without(int(np.argmin(left.gains)))
     return left
 
@@ -297,14 +253,14 @@ def _path(
     law: ReducedFit,
     back: NDArray[Any],
     closure: list[Exponents],
-    robust: RobustErrors,
+    judge: SampleJudge,
     digits: Callable[[], AbstractContextManager[Any]],
 ) -> list[Step]:
     """Return models from none to some more terms than the law, each without the least of the next.
 
     Only the law itself, if it was chosen from a great many terms.
     """
-    sample, y = robust.sample, robust.y
+    sample, y = judge.sample, judge.y
     rows = slice(None, None, max(1, len(y) // _JUDGES))
     share = sample.weight[rows] / sample.weight[rows].sum()
     spread = float(sample.weight @ (y - sample.mean(y)) ** 2)
@@ -316,7 +272,7 @@ def _path(
             Step(
                 [closure[i] for i in model.kept],
                 1 - model.square / spread,
-                1 - float(share @ robust.left_out(model, rows) ** 2) / spread_here,
+                1 - float(share @ judge.left_out(model, rows) ** 2) / spread_here,
                 model is law,
             )
             for model in sorted(_models(whole, law, back), key=lambda m: len(m.kept))

@@ -7,7 +7,9 @@ been left out.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -22,13 +24,14 @@ _GROWTH = 1.1
 
 
 @dataclass(frozen=True)
-class RobustErrors:
-    """Standard errors of models within a closure, from its features φ."""
+class Judge(ABC):
+    """Standard errors of the models within a closure, and what rows left out say of two of them.
 
-    sample: Sample
-    y: Array
-    phi: Array
-    known: dict[tuple[int, ...], Array] = field(default_factory=dict)
+    ``size`` is the number of observations, ``known`` has the errors of models by the terms they kept.
+    """
+
+    size: float
+    known: dict[tuple[int, ...], Array] = field(default_factory=dict, kw_only=True)
 
     def errors(self, left: ReducedFit, freedom: float) -> Array:
         """Return for each remaining coefficient the larger of classical and HC3 standard error."""
@@ -36,10 +39,47 @@ class RobustErrors:
             return np.full(len(left.kept), np.nan)
         if (kept := tuple(left.kept)) not in self.known:
             classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-            influence = self.phi @ in_products(left).influence.astype(np.float64)
-            robust = (self.sample.weight * self.left_out(left) ** 2) @ influence**2
+            robust = self._variances(left)
             self.known[kept] = np.asarray(np.sqrt(np.maximum(classical, robust)))
         return self.known[kept]
+
+    def prefer(self, larger: Any, smaller: Any, level: float) -> bool:
+        """Whether the rows object to the smaller of two fits, each given by :meth:`left_out`.
+
+        Significantly more than half of them must be nearer to the larger fit, and the median |r| must
+        grow. This is a sign test: no row counts more than another, whatever its leverage and the size
+        of its noise. Rows without noise share the error of the fit, so their signs alone prove little.
+        """
+        more_than_half = self._nearer(larger, smaller) - self.size / 2
+        if more_than_half < -float(ndtri(level)) * np.sqrt(self.size) / 2:
+            return False
+        before, after = self._medians(larger, smaller)
+        return after > _GROWTH * before
+
+    @abstractmethod
+    def left_out(self, left: ReducedFit) -> Any:
+        """Return what is needed of a fit for the residual of each row, had it been left out."""
+
+    @abstractmethod
+    def _variances(self, left: ReducedFit) -> Array:
+        """Return the HC3 variance of each remaining coefficient."""
+
+    @abstractmethod
+    def _nearer(self, larger: Any, smaller: Any) -> float:
+        """Return how many rows, each left out, are nearer to the larger of two fits."""
+
+    @abstractmethod
+    def _medians(self, larger: Any, smaller: Any) -> list[float]:
+        """Return the median |r| of rows left out, of both fits."""
+
+
+@dataclass(frozen=True)
+class SampleJudge(Judge):
+    """The judge of a sample in memory, from the features φ of the closure (N, k)."""
+
+    sample: Sample
+    y: Array
+    phi: Array
 
     def left_out(self, left: ReducedFit, rows: slice = slice(None)) -> Array:
         """Return the residual of each row, had it been left out of this fit."""
@@ -48,18 +88,15 @@ class RobustErrors:
             self.phi[rows], self.y[rows], model.coefficients, model.projection
         )
 
-    def prefer(self, larger: Array, smaller: Array, level: float) -> bool:
-        """Whether the rows object to the smaller of two fits, given by leave-one-out residuals.
+    def _variances(self, left: ReducedFit) -> Array:
+        influence = self.phi @ in_products(left).influence.astype(np.float64)
+        return np.asarray((self.sample.weight * self.left_out(left) ** 2) @ influence**2)
 
-        Significantly more than half of them must be nearer to the larger fit, and the median |r| must
-        grow. This is a sign test: no row counts more than another, whatever its leverage and the size
-        of its noise. Rows without noise share the error of the fit, so their signs alone prove little.
-        """
-        weight, size = self.sample.weight, self.sample.size
-        nearer = float(weight @ (np.abs(smaller) > np.abs(larger)))
-        if not most_rows(nearer, size, level):
-            return False
-        return collapses(*(weighted_median(np.abs(r), weight) for r in (larger, smaller)))
+    def _nearer(self, larger: Array, smaller: Array) -> float:
+        return float(self.sample.weight @ (np.abs(smaller) > np.abs(larger)))
+
+    def _medians(self, larger: Array, smaller: Array) -> list[float]:
+        return [weighted_median(np.abs(r), self.sample.weight) for r in (larger, smaller)]
 
 
 def in_products(left: ReducedFit) -> InProducts:
@@ -72,13 +109,3 @@ def left_out_residuals(phi: Array, y: Array, coefficients: Array, projection: Ar
     """Return r_i / (1 − h_i) for rows φ of a fit with leverages h = φᵀ P φ."""
     leverage = np.einsum("ij,ij->i", phi @ projection, phi)
     return np.asarray((y - phi @ coefficients) / np.maximum(1 - leverage, _FULL_LEVERAGE))
-
-
-def most_rows(count: float, size: float, level: float) -> bool:
-    """Whether so many rows of ``size`` are significantly more than half."""
-    return bool(count - size / 2 >= -float(ndtri(level)) * np.sqrt(size) / 2)
-
-
-def collapses(before: float, after: float) -> bool:
-    """Whether a fit collapses, judged by its median residual before and after a removal."""
-    return after > _GROWTH * before

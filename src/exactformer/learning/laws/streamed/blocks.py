@@ -13,7 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -102,25 +102,10 @@ class Blocks(ABC):
             total = tuple(a + b for a, b in zip(total, result, strict=True)) if total else result
         return total
 
-    @abstractmethod
     def _results(
         self, function: Callable[..., Result], arguments: tuple[Any, ...]
     ) -> Iterator[Result]:
-        """Yield the results in the order of the blocks."""
-
-
-def _fingerprinted(
-    block: Block, function: Callable[..., Result], *arguments: Any
-) -> tuple[bytes, Result]:
-    return block.fingerprint(), function(block, *arguments)
-
-
-class LocalBlocks(Blocks):
-    """Blocks that this machine reads and works on, one per processor at a time."""
-
-    def _results(
-        self, function: Callable[..., Result], arguments: tuple[Any, ...]
-    ) -> Iterator[Result]:
+        """Yield the results in the order of the blocks, worked on here, one per processor at a time."""
         workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
         # Blocks are begun a few ahead of the one whose result is waited for: memory stays constant.
         with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
@@ -137,7 +122,13 @@ class LocalBlocks(Blocks):
         """Read one block."""
 
 
-class ArrayBlocks(LocalBlocks):
+def _fingerprinted(
+    block: Block, function: Callable[..., Result], *arguments: Any
+) -> tuple[bytes, Result]:
+    return block.fingerprint(), function(block, *arguments)
+
+
+class ArrayBlocks(Blocks):
     """Blocks of arrays, in memory or mapped into it."""
 
     def __init__(self, X: Array, Y: Array, verbose: bool = False) -> None:
@@ -151,7 +142,7 @@ class ArrayBlocks(LocalBlocks):
         return Block(place * ROWS, X, Y)
 
 
-class StoredBlocks(LocalBlocks):
+class StoredBlocks(Blocks):
     """Blocks in files of a folder that :class:`BlockWriter` wrote."""
 
     def __init__(self, folder: Path, rows: int, columns: int, outputs: int, verbose: bool) -> None:
@@ -198,7 +189,7 @@ class BlockWriter:
         self._pieces, self._held, self._stored = [], 0, self._stored + 1
 
 
-class DaskBlocks(LocalBlocks):
+class DaskBlocks(Blocks):
     """Blocks of Dask arrays or data frames, on the current Dask client or else on threads here.
 
     One task reads a block, computes what Dask has to compute of these rows alone, and does a pass's
@@ -265,7 +256,10 @@ class _Pass:
     def __init__(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], recipe: Recipe
     ) -> None:
-        self.function, self.arguments, self.recipe = function, arguments, recipe.alone()
+        self.function, self.arguments = function, arguments
+        self.recipe = replace(
+            recipe, shared=()
+        )  # results come as arguments, not as delayed objects
 
 
 def _apply(work: _Pass, start: int, rows: int, *shared: Any) -> Any:

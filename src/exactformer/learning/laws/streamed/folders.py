@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -35,14 +34,6 @@ _CHUNK = 2**16
 _SHOWN = 20_000
 
 
-@dataclass(frozen=True)
-class LargeTable:
-    """All rows as blocks, and some of them, evenly spaced, as a table."""
-
-    blocks: Blocks
-    some: Table
-
-
 def is_large(path: Path, limit: int) -> bool:
     """Return whether a table is a folder, or a file of more than ``limit`` bytes of numbers."""
     if path.is_dir():
@@ -61,10 +52,12 @@ def is_large(path: Path, limit: int) -> bool:
 
 
 @contextmanager
-def large_table(path: Path, wanted: Wanted, verbose: bool) -> Iterator[LargeTable]:
-    """Read all tables of a folder, in the order of their names; blocks last as long as the context.
+def large_table(path: Path, wanted: Wanted, verbose: bool) -> Iterator[tuple[Blocks, Table]]:
+    """Read all tables of a folder, in the order of their names.
 
-    The numbers are stored once more in the temporary folder (TMPDIR), eight bytes each.
+    The context has all rows as blocks, which last as long as it does, and some of them, evenly
+    spaced, as a table. The numbers are stored once more in the temporary folder (TMPDIR), eight
+    bytes each.
     """
     files = _files(path)
     first = next(_chunks(files[0], wanted), None)
@@ -92,7 +85,7 @@ def large_table(path: Path, wanted: Wanted, verbose: bool) -> Iterator[LargeTabl
             raise InputError(f"{path} has {writer.rows} row(s) to learn from; a law needs two")
         frame = type(first)(sample.rows(), columns=columns)
         some = Table(frame[features], frame[list(wanted.targets)], tuple(notes))
-        yield LargeTable(writer.finished(verbose), some)
+        yield writer.finished(verbose), some
 
 
 def _files(path: Path) -> list[Path]:

@@ -18,10 +18,26 @@ from exactformer.learning.laws.streamed.blocks import Block, Blocks
 from exactformer.learning.laws.streamed.quadrature import Quadrature
 
 Places = NDArray[np.int64]
+Model = tuple[Array, Array]
+"""A fit within a closure: coefficients (k,), and the matrix (k, k) that gives leverages."""
 
 # Rows of a block that are worked on at once: features of them stay in a processor's cache.
 _ROWS = 4096
 _BYTES = 2 * 2**20
+
+
+@dataclass(frozen=True)
+class Features:
+    """Some terms of the used columns, to be taken of the rows of a block."""
+
+    columns: Columns
+    used: Places
+    exponents: list[Exponents]
+
+    def pieces(self, block: Block) -> Iterator[tuple[slice, Array]]:
+        """Yield (rows, φ) with φ of shape (rows, k), some rows at a time."""
+        for rows, X in _pieces(block, self.used):
+            yield rows, products(self.exponents, self.columns, X)
 
 
 @dataclass(frozen=True)
@@ -62,14 +78,12 @@ class Moments:
 
 def moments(blocks: Blocks, most: int, degree: int) -> Moments:
     """Return the moments of all rows, up to ``most`` distinct values, sums for a ``degree``."""
-    total: Moments | None = None
+    if blocks.rows < 2:
+        raise InputError("a law needs at least two rows")
     # Squares that overflow are refused by name, once the range of each column is known.
     with np.errstate(over="ignore", invalid="ignore"):
-        for one in blocks.map("ranges and moments", _moments, most, degree + 1):
-            total = one if total is None else total.joined(one, most, degree + 1)
-    if total is None or total.count < 2:
-        raise InputError("a law needs at least two rows")
-    return total
+        found = blocks.map("ranges and moments", _moments, most, degree + 1)
+        return reduce(lambda one, two: one.joined(two, most, degree + 1), found)
 
 
 def _moments(block: Block, most: int, size: int) -> Moments:
@@ -154,72 +168,47 @@ def square_norms(block: Block, terms: Terms, used: Places) -> tuple[Array]:
 
 
 def products_of_all(
-    block: Block,
-    terms: Terms,
-    used: Places,
-    output: int,
-    active: list[Exponents],
-    coefficients: Array,
-    new: list[Exponents],
-) -> tuple[Array, float]:
-    """Return ⟨φ_j, r⟩ and ⟨φ_j, φ_new⟩ for every term, (p, 1 + new), and ‖r‖²."""
-    X = block.X[:, used]
-    residual = block.Y[:, output] - _fitted(X, terms.columns, active, coefficients)
-    right = np.column_stack([residual, *_in_pieces(X, terms.columns, new)])
+    block: Block, terms: Terms, output: int, active: Features, coefficients: Array, new: Features
+) -> tuple[Array]:
+    """Return ⟨φ_j, r⟩ and ⟨φ_j, φ_new⟩ for every term, (p, 1 + new)."""
+    fitted = np.concatenate([phi @ coefficients for _, phi in active.pieces(block)])
+    columns = np.concatenate([phi for _, phi in new.pieces(block)])
+    right = np.column_stack([block.Y[:, output] - fitted, columns])
     total = np.zeros((len(terms), right.shape[1]))
-    for rows, features in terms.blocks(X):
+    for rows, features in terms.blocks(block.X[:, active.used]):
         total += features @ right[rows]
-    return total, float(residual @ residual)
+    return (total,)
 
 
-def grams(
-    block: Block, columns: Columns, used: Places, old: list[Exponents], new: list[Exponents]
-) -> tuple[Array, Array]:
-    """Return the products of new terms with old and new ones, (old + new, new), and with Y."""
-    gram = np.zeros((len(old) + len(new), len(new)))
-    right = np.zeros((len(new), block.Y.shape[1]))
-    for rows, X in _pieces(block, used):
-        phi = products([*old, *new], columns, X)
-        gram += phi.T @ phi[:, len(old) :]
-        right += phi[:, len(old) :].T @ block.Y[rows]
+def grams(block: Block, features: Features, old: int) -> tuple[Array, Array]:
+    """Return the products of all but the first ``old`` terms with all of them, and with Y."""
+    count = len(features.exponents)
+    gram, right = np.zeros((count, count - old)), np.zeros((count - old, block.Y.shape[1]))
+    for rows, phi in features.pieces(block):
+        gram += phi.T @ phi[:, old:]
+        right += phi[:, old:].T @ block.Y[rows]
     return gram, right
 
 
 def triangles(
-    blocks: Blocks, columns: Columns, used: Places, lists: list[list[Exponents]]
+    blocks: Blocks, what: str, lists: list[Features], output: int | None = None
 ) -> list[Array]:
-    """Return R of the QR decomposition of each of some lists of terms; sums lose half its digits."""
-    found = blocks.map("dependent terms", _triangles, columns, used, lists)
+    """Return R of the QR decomposition of each of some lists of terms; sums lose half its digits.
+
+    The last column is that of an output, if one is given.
+    """
+    found = blocks.map(what, _triangles, lists, output)
     return reduce(lambda one, two: [*map(_stacked, one, two)], found)
 
 
-def _triangles(
-    block: Block, columns: Columns, used: Places, lists: list[list[Exponents]]
-) -> list[Array]:
-    found = [np.zeros((0, len(terms))) for terms in lists]
-    for _, X in _pieces(block, used):
-        found = [
-            _stacked(own, products(terms, columns, X))
-            for own, terms in zip(found, lists, strict=True)
-        ]
-    return found
-
-
-def fit_triangle(
-    blocks: Blocks, columns: Columns, used: Places, exponents: list[Exponents], output: int
-) -> Array:
-    """Return R of the QR decomposition of [φ y] for some terms and an output."""
-    found = blocks.map("nearly dependent terms", _fit_triangle, columns, used, exponents, output)
-    return reduce(_stacked, found)
-
-
-def _fit_triangle(
-    block: Block, columns: Columns, used: Places, exponents: list[Exponents], output: int
-) -> Array:
-    found = np.zeros((0, len(exponents) + 1))
-    for rows, X in _pieces(block, used):
-        phi = products(exponents, columns, X)
-        found = _stacked(found, np.column_stack([phi, block.Y[rows, output]]))
+def _triangles(block: Block, lists: list[Features], output: int | None) -> list[Array]:
+    found = []
+    for features in lists:
+        triangle = np.zeros((0, len(features.exponents) + (output is not None)))
+        for rows, phi in features.pieces(block):
+            more = phi if output is None else np.column_stack([phi, block.Y[rows, output]])
+            triangle = _stacked(triangle, more)
+        found.append(triangle)
     return found
 
 
@@ -228,17 +217,11 @@ def _stacked(one: Array, two: Array) -> Array:
 
 
 def residual_products(
-    block: Block,
-    columns: Columns,
-    used: Places,
-    output: int,
-    active: list[Exponents],
-    coefficients: Array,
+    block: Block, features: Features, output: int, coefficients: Array
 ) -> tuple[Array, float]:
     """Return ⟨φ_j, r⟩ for the terms of a fit, and ‖r‖²."""
-    inner, square = np.zeros(len(active)), 0.0
-    for rows, X in _pieces(block, used):
-        phi = products(active, columns, X)
+    inner, square = np.zeros(len(coefficients)), 0.0
+    for rows, phi in features.pieces(block):
         residual = block.Y[rows, output] - phi @ coefficients
         inner += phi.T @ residual
         square += float(residual @ residual)
@@ -246,67 +229,40 @@ def residual_products(
 
 
 def left_out_squares(
-    block: Block,
-    columns: Columns,
-    used: Places,
-    output: int,
-    closure: list[Exponents],
-    coefficients: Array,
-    projection: Array,
-    influence: Array,
+    block: Block, closure: Features, output: int, model: Model, influence: Array
 ) -> tuple[Array]:
     """Return Σ_i u_ij² e_i², with e_i the residual of row i had it been left out.
 
-    ``projection`` (k, k) gives leverages φᵀ P φ, ``influence`` (k, m) the u of m coefficients.
+    ``influence`` (k, m) gives the u of m coefficients.
     """
     total = np.zeros(influence.shape[1])
-    for rows, X in _pieces(block, used):
-        phi = products(closure, columns, X)
-        left_out = left_out_residuals(phi, block.Y[rows, output], coefficients, projection)
+    for rows, phi in closure.pieces(block):
+        left_out = left_out_residuals(phi, block.Y[rows, output], *model)
         total += left_out**2 @ (phi @ influence) ** 2
     return (total,)
 
 
-Model = tuple[Array, Array]
-"""A fit within a closure: coefficients (k,), and the matrix (k, k) that gives leverages."""
-
-
-def _sizes_left_out(
-    block: Block,
-    columns: Columns,
-    used: Places,
-    output: int,
-    closure: list[Exponents],
-    models: Sequence[Model],
-) -> Array:
+def _sizes_left_out(block: Block, closure: Features, output: int, models: Sequence[Model]) -> Array:
     """Return |e_i| of each model, (models, n)."""
     found = np.empty((len(models), len(block.X)))
-    for rows, X in _pieces(block, used):
-        phi = products(closure, columns, X)
+    for rows, phi in closure.pieces(block):
         for own, model in zip(found, models, strict=True):
             own[rows] = np.abs(left_out_residuals(phi, block.Y[rows, output], *model))
     return found
 
 
 def rows_nearer(
-    block: Block,
-    columns: Columns,
-    used: Places,
-    output: int,
-    closure: list[Exponents],
-    models: Sequence[Model],
+    block: Block, closure: Features, output: int, models: Sequence[Model]
 ) -> tuple[int]:
     """Return how many rows, each left out, are nearer to the first model than to the second."""
-    first, second = _sizes_left_out(block, columns, used, output, closure, models)
+    first, second = _sizes_left_out(block, closure, output, models)
     return (int((second > first).sum()),)
 
 
 def next_digits(
     block: Block,
-    columns: Columns,
-    used: Places,
+    closure: Features,
     output: int,
-    closure: list[Exponents],
     models: Sequence[Model],
     places: Sequence[tuple[int, int]],
     shift: int,
@@ -316,7 +272,7 @@ def next_digits(
     ``places`` has (model, beginning): all bits from ``shift`` + 16 on. The bits of floats without a
     sign are ordered as the floats are.
     """
-    bits = _sizes_left_out(block, columns, used, output, closure, models).view(np.uint64)
+    bits = _sizes_left_out(block, closure, output, models).view(np.uint64)
     counts = np.zeros((len(places), 2**16), dtype=np.int64)
     for own, (model, beginning) in zip(counts, places, strict=True):
         head = bits[model] >> np.uint64(shift)
@@ -346,21 +302,17 @@ def excess_squares(block: Block, output: int, simple: Law, law: Law) -> tuple[fl
 
 def squares_of(block: Block, laws: Sequence[Law]) -> tuple[Array]:
     """Return the square of each output's residual."""
-    return (np.array([_square(block, k, law) for k, law in enumerate(laws)]),)
-
-
-def _square(block: Block, output: int, law: Law) -> float:
-    residual = block.Y[:, output] - law.values(block.X)
-    return float(residual @ residual)
+    left = (y - law.values(block.X) for y, law in zip(block.Y.T, laws, strict=True))
+    return (np.array([float(residual @ residual) for residual in left]),)
 
 
 def largest_departure(
     block: Block, column: int, others: list[int], slopes: Array, centre: Array
-) -> tuple[Array, Array]:
+) -> tuple[float, float]:
     """Return the largest distance of a column from a linear function of others, and from its mean."""
     away = block.X - centre
     left = away[:, column] - away[:, others] @ slopes
-    return np.array([np.abs(left).max()]), np.array([np.abs(away[:, column]).max()])
+    return float(np.abs(left).max()), float(np.abs(away[:, column]).max())
 
 
 def _pieces(block: Block, used: Places, row_bytes: int = 0) -> Iterator[tuple[slice, Array]]:
@@ -370,20 +322,3 @@ def _pieces(block: Block, used: Places, row_bytes: int = 0) -> Iterator[tuple[sl
     for start in range(0, len(block.X), step):
         rows = slice(start, start + step)
         yield rows, block.X[rows] if whole else block.X[rows][:, used]
-
-
-def _fitted(X: Array, columns: Columns, active: list[Exponents], coefficients: Array) -> Array:
-    out = np.empty(len(X))
-    for start in range(0, len(X), _ROWS):
-        rows = slice(start, start + _ROWS)
-        out[rows] = products(active, columns, X[rows]) @ coefficients
-    return out
-
-
-def _in_pieces(X: Array, columns: Columns, exponents: list[Exponents]) -> list[Array]:
-    if not exponents:
-        return []
-    pieces = [
-        products(exponents, columns, X[start : start + _ROWS]) for start in range(0, len(X), _ROWS)
-    ]
-    return [np.concatenate(pieces)]

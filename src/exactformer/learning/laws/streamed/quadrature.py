@@ -13,10 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.learning.laws.dictionary.columns import Array, Columns, orthonormal_columns
+from exactformer.learning.laws.dictionary.columns import (
+    VANISHES,
+    Array,
+    Columns,
+    centre_and_scale,
+)
 
-# Beyond this, in units of the column's spread, the next polynomial is rounding.
-_VANISHES = 1e-7
 # So many rows for each place are worth a rule; fewer are kept as they are.
 _WORTH = 8
 
@@ -60,7 +63,7 @@ class Quadrature:
             if k:
                 following -= matrix[:, k, k - 1][:, None] * previous
             norm = np.sqrt(np.einsum("dn,dn->d", following, following))
-            alive = norm > _VANISHES
+            alive = norm > VANISHES
             matrix[:, k, k + 1] = matrix[:, k + 1, k] = np.where(alive, norm, 0.0)
             following *= np.divide(1.0, norm, out=np.zeros_like(norm), where=alive)[:, None]
             previous, current = current, following
@@ -81,16 +84,29 @@ class Quadrature:
         degree: int,
         known: Columns | None,
     ) -> Columns:
-        """Return the recurrences of the columns up to a degree below the number of places."""
+        """Return the recurrences of the columns up to a degree below the number of places.
 
-        def sums(columns: Columns, k: int) -> tuple[Array, Array]:
-            u = ((self.places - columns.center) / columns.scale).T
-            values = columns.up_to(k).evaluate(self.places)
-            share = self.weights.T / self.weights.sum(axis=0)[:, None]
-            own = (share * u * values[k] ** 2).sum(axis=1)
-            following = (u - own[:, None]) * values[k]
+        Those ``known`` up to a lower degree are continued.
+        """
+        center, scale = centre_and_scale(mean, spread)
+        u = ((self.places - center) / scale).T
+        share = self.weights.T / self.weights.sum(axis=0)[:, None]
+        d = len(mean)
+        a, s, g = np.zeros((degree, d)), np.zeros((degree + 1, d)), np.zeros((degree + 1, d))
+        top, start = np.full(d, degree), 0
+        if known is not None:
+            start = len(known.a)
+            a[:start], s[: start + 1], g[: start + 1] = known.a, known.s, known.g
+            top[known.degree < start] = known.degree[known.degree < start]
+        for k in range(start, degree):
+            values = Columns(center, scale, top, a, s, g).up_to(k).evaluate(self.places)
+            a[k] = (share * u * values[k] ** 2).sum(axis=1)
+            following = (u - a[k][:, None]) * values[k]
             if k:
-                following -= columns.s[k][:, None] * values[k - 1]
-            return own, np.sqrt((share * following**2).sum(axis=1))
-
-        return orthonormal_columns(mean, spread, distinct, degree, sums, known)
+                following -= s[k][:, None] * values[k - 1]
+            norm = np.sqrt((share * following**2).sum(axis=1))
+            alive = (norm > VANISHES) & (k + 1 < distinct) & (top == degree)
+            top[~alive & (top == degree)] = k
+            s[k + 1] = np.where(alive, norm, 0.0)
+            g[k + 1] = np.divide(1.0, norm, out=np.zeros(d), where=alive)
+        return Columns(center, scale, top, a, s, g)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -31,10 +31,6 @@ class Recipe:
         from dask import get
 
         return list(get({**self.tasks, **dict(zip(self.given, shared, strict=True))}, self.parts))
-
-    def alone(self) -> Recipe:
-        """Return the recipe without the delayed objects, as a worker needs it."""
-        return replace(self, shared=())
 
 
 def recipes(parts: Sequence[Any]) -> list[Recipe]:

@@ -1,12 +1,13 @@
 """The sparse solver on blocks: the search, the closure and the elimination, from sums alone.
 
 The rules are those of data in memory, in the same code: :func:`find_laws` for the degree, ``Search``
-for the terms, ``reduce`` for the powers. Here are the sums that they need, one pass each.
+for the terms, :func:`select` for the powers. Here are the sums that they need, one pass each.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,13 @@ from exactformer.learning.laws.dense.solvers import (
     Degree,
     Residuals,
     Solved,
+    Source,
     find_laws,
 )
-from exactformer.learning.laws.dictionary.change_of_basis import enough_digits
 from exactformer.learning.laws.dictionary.columns import Array, Columns
-from exactformer.learning.laws.dictionary.terms import Exponents, Terms, build_terms, lower_closure
+from exactformer.learning.laws.dictionary.terms import Exponents, Terms, build_terms
 from exactformer.learning.laws.law import DataRange, SparseLaw
-from exactformer.learning.laws.sample import DEPENDENT, check_sizes, dependent_columns
+from exactformer.learning.laws.sample import check_sizes, unused_columns
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
 from exactformer.learning.laws.sparse.forward_search import (
     ALIAS,
@@ -38,17 +39,11 @@ from exactformer.learning.laws.sparse.forward_search import (
     solve_lower,
     threshold_of,
 )
-from exactformer.learning.laws.sparse.selection import (
-    Rules,
-    Selection,
-    Target,
-    among_powers,
-    reduce,
-)
-from exactformer.learning.laws.sparse.standard_errors import collapses, in_products, most_rows
+from exactformer.learning.laws.sparse.selection import Rules, Selection, select
+from exactformer.learning.laws.sparse.standard_errors import Judge, in_products
 from exactformer.learning.laws.streamed import passes
 from exactformer.learning.laws.streamed.blocks import Blocks
-from exactformer.learning.laws.streamed.passes import Model, Moments
+from exactformer.learning.laws.streamed.passes import Features, Model, Moments
 
 # Below this share of ‖y‖² a residual is not taken from sums, which cancel, but from a pass.
 _CANCELS = 1e-6
@@ -80,157 +75,111 @@ def solve_streamed(
     )
     unused = _unused(blocks, found, names)
     used = np.array([j for j in range(d) if j not in unused], dtype=np.int64)
-    reach = np.zeros(d)
-    reach[used] = np.maximum(np.abs(found.low[:d]), np.abs(found.high[:d]))[used]
-    sizes = np.maximum(np.abs(found.low[d:]), np.abs(found.high[d:]))
-    ranges = [DataRange(d, used, reach, size) for size in sizes.tolist()]
-    solved = find_laws(InBlocks(blocks, found, used, ranges, served), degree, rules, limit)
+    reach = np.maximum(np.abs(found.low), np.abs(found.high))
+    ranges = DataRange.each(d, used, reach[used], reach[d:])
+    source = InBlocks(ranges, float(found.count), blocks, found, served)
+    solved = find_laws(source, degree, rules, limit)
     (squares,) = blocks.sum("residuals", passes.squares_of, solved.laws)
     return Streamed(solved, found, unused, squares)
 
 
 def _unused(blocks: Blocks, found: Moments, names: list[str]) -> dict[int, str]:
     d = blocks.columns
-    constant = found.low[:d] == found.high[:d]
-    unused = dict.fromkeys(np.flatnonzero(constant).tolist(), "constant")
-    columns = np.flatnonzero(~constant).tolist()
+    columns = np.flatnonzero(found.low[:d] != found.high[:d]).tolist()
     if not columns:
-        return unused
-    spread = np.sqrt(found.comoments.diagonal()[:d] / found.count)
-    here = np.ix_(columns, columns)
+        return dict.fromkeys(range(d), "constant")
+    mean, spread = found.mean[:d], np.sqrt(found.comoments.diagonal()[:d] / found.count)
     scale = np.where(spread > 0, spread, 1.0)
-    correlation = (found.comoments[:d, :d] / found.count / np.outer(scale, scale))[here]
+    correlation = found.comoments[:d, :d] / found.count / np.outer(scale, scale)
 
-    distinct = -1
+    def departure(j: int, others: list[int], slopes: Array) -> float:
+        pairs = blocks.map("relations", passes.largest_departure, j, others, slopes, mean)
+        away, reach = map(max, zip(*pairs, strict=True))
+        return float(away / reach)
 
-    def departure(j: int, others: list[int], slopes: Array) -> float | None:
-        nonlocal distinct
-        away, reach = 0.0, 0.0
-        arguments = (j, others, slopes, found.mean[:d])
-        for left, own in blocks.map("relations", passes.largest_departure, *arguments):
-            away, reach = max(away, float(left[0])), max(reach, float(own[0]))
-        if away <= DEPENDENT * reach and distinct < 0:
-            distinct = passes.distinct_rows(blocks, d + 2)
-        too_few = away <= DEPENDENT * reach and len(others) + 2 >= distinct
-        return None if too_few else away / reach
-
-    mean = found.mean[:d]
-    return dict(
-        sorted(
-            (
-                unused | dependent_columns(correlation, mean, spread, columns, names, departure)
-            ).items()
-        )
-    )
+    sums = correlation[np.ix_(columns, columns)], mean, spread
+    distinct = partial(passes.distinct_rows, blocks, d + 2)
+    return unused_columns(columns, names, *sums, departure, distinct)
 
 
-class InBlocks:
-    """Blocks of rows as a source."""
+@dataclass
+class InBlocks(Source):
+    """Blocks of rows as a source; the sums of their powers serve up to the degree ``served``.
 
-    def __init__(
-        self,
-        blocks: Blocks,
-        found: Moments,
-        used: NDArray[np.int64],
-        ranges: list[DataRange],
-        served: int,
-    ) -> None:
-        self._blocks, self._used, self.ranges = blocks, used, ranges
-        self._found = found
-        self._rule, self._served = found.quadrature, served
-        self._recurrences: Columns | None = None
-        self._table: GramTable | None = None
-        d = blocks.columns
-        self._spreads = np.sqrt(found.comoments.diagonal()[d:])
-        self._totals = found.comoments.diagonal()[d:] + found.count * found.mean[d:] ** 2
+    No degree is too far: leverages would cost a pass, and sums make a search quick.
+    """
 
-    @property
-    def columns(self) -> int:
-        """The number of columns in use."""
-        return len(self._used)
+    blocks: Blocks
+    moments: Moments
+    served: int
 
-    @property
-    def size(self) -> float:
-        """The number of observations."""
-        return float(self._found.count)
+    def __post_init__(self) -> None:
+        d, moments = self.blocks.columns, self.moments
+        self._rule = moments.quadrature
+        self._table = GramTable(self.blocks, self.ranges[0].used)
+        squares = moments.comoments.diagonal()[d:]
+        self._spreads = np.sqrt(squares)
+        self._totals = squares + moments.count * moments.mean[d:] ** 2
 
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree; recurrences are kept for later ones."""
-        if degree > self._served:
-            self._rule, self._served = passes.quadratures(self._blocks, degree), degree
-        known = self._recurrences
+        if degree > self.served:
+            self._rule, self.served = passes.quadratures(self.blocks, degree), degree
+        known = self._table.columns
         if known is None or len(known.a) < degree:
-            self._recurrences = known = self._continued(degree, known)
+            self._table.columns = known = self._continued(degree, known)
         return build_terms(known.up_to(degree), degree)
 
     def _continued(self, degree: int, known: Columns | None) -> Columns:
         """Return the recurrences of the used columns, those known as they are."""
-        found, used = self._found, self._used
+        found, used = self.moments, self._table.used
         distinct = np.array([len(found.distinct[j]) for j in used.tolist()])
         spread = np.sqrt(found.comoments.diagonal()[used] / found.count)
         return self._rule.at(used).recurrences(found.mean[used], spread, distinct, degree, known)
 
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
         """Find the terms of each output."""
-        assert self._recurrences is not None
-        if self._table is None:
-            self._table = GramTable(self._blocks, self._recurrences, self._used)
-        self._table.columns = self._recurrences
-        norms, known = self._table.norms(terms), dict[int, Array]()
-        return [
-            self._select(self._table, terms, norms, known, output, rules)
-            for output in range(self._blocks.outputs)
-        ]
-
-    def _select(
-        self,
-        table: GramTable,
-        terms: Terms,
-        norms: Array,
-        known: dict[int, Array],
-        output: int,
-        rules: Rules,
-    ) -> Selection:
-        used, total = self._used, float(self._totals[output])
-        bound = threshold_of(rules.significance / len(terms), self.size, total)
-        where = self._blocks, table, output, total
-        result = StreamedSearch(terms, norms, bound, *where, known=known).run()
-        closure = lower_closure([terms.exponents(j) for j in result.active])
-        fit = table.fit(closure, output, total)
-        spread = float(self._spreads[output])
-        with enough_digits(closure, terms.columns):
-            whole, back, relations = among_powers(closure, terms, fit)
-            target = Target(closure, bound, spread, total, result.aliases, relations)
-            judge = StreamedJudge(self._blocks, terms.columns, used, output, closure)
-            return reduce(whole, back, target, judge, rules)[0]
+        norms, known, found = self._table.norms(terms), dict[int, Array](), []
+        sizes = zip(self._totals.tolist(), self._spreads.tolist(), strict=True)
+        for output, (total, spread) in enumerate(sizes):
+            bound = threshold_of(rules.significance / len(terms), self.size, total)
+            about = terms, norms, bound, total, spread
+            search = StreamedSearch(*about, self.blocks, self._table, output, known=known)
+            found.append(select(search, rules))
+        return found
 
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
-        what = "higher terms against the residual"
-        inner, norms, squares = self._blocks.sum(what, passes.laws_against, terms, self._used, laws)
-        return Residuals(inner, norms, squares, self._totals)
+        arguments = passes.laws_against, terms, self._table.used, laws
+        sums = self.blocks.sum("higher terms against the residual", *arguments)
+        return Residuals(*sums, self._totals)
 
     def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
         """Return mean and standard error of the excess of squares, and the mean of y²."""
         what = "comparison with a lower degree"
-        total, square = self._blocks.sum(what, passes.excess_squares, output, simple, law)
+        total, square = self.blocks.sum(what, passes.excess_squares, output, simple, law)
         mean = total / self.size
         error = float(np.sqrt(max(square - self.size * mean**2, 0.0))) / self.size
         return mean, error, float(self._totals[output]) / self.size
 
-    def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
-        """Say nothing of it: leverages would cost a pass, and sums make a search quick."""
-        return False
-
 
 class GramTable:
-    """Inner products of terms with each other and with the outputs; a pass for those not known yet."""
+    """Inner products of terms with each other and with the outputs; a pass for those not known yet.
 
-    def __init__(self, blocks: Blocks, columns: Columns, used: NDArray[np.int64]) -> None:
-        self._blocks, self.columns, self.used = blocks, columns, used
+    ``columns`` are the recurrences of the highest degree so far.
+    """
+
+    def __init__(self, blocks: Blocks, used: NDArray[np.int64]) -> None:
+        self._blocks, self.used = blocks, used
+        self.columns: Columns | None = None
         self._place: dict[Exponents, int] = {}
         self._gram = np.zeros((0, 0))
         self._right = np.zeros((0, blocks.outputs))
+
+    def features(self, exponents: list[Exponents]) -> Features:
+        """Return some terms as passes take them."""
+        assert self.columns is not None  # a dictionary has been made
+        return Features(self.columns, self.used, exponents)
 
     def norms(self, terms: Terms) -> Array:
         """Return the square norm of every term; few terms are also multiplied with each other."""
@@ -261,14 +210,13 @@ class GramTable:
         return self._gram[np.ix_(here, here)], self._right[here, output]
 
     def _extend(self, new: list[Exponents]) -> None:
-        old = list(self._place)
-        gram, right = self._blocks.sum(
-            f"products of {len(new)} terms", passes.grams, self.columns, self.used, old, new
-        )
-        corner = (gram[len(old) :] + gram[len(old) :].T) / 2
-        self._gram = np.block([[self._gram, gram[: len(old)]], [gram[: len(old)].T, corner]])
+        old = len(self._place)
+        features = self.features([*self._place, *new])
+        gram, right = self._blocks.sum(f"products of {len(new)} terms", passes.grams, features, old)
+        corner = (gram[old:] + gram[old:].T) / 2
+        self._gram = np.block([[self._gram, gram[:old]], [gram[:old].T, corner]])
         self._right = np.concatenate([self._right, right])
-        self._place |= {alpha: len(old) + k for k, alpha in enumerate(new)}
+        self._place |= {alpha: old + k for k, alpha in enumerate(new)}
 
     def fit(self, exponents: list[Exponents], output: int, total: float) -> Fit:
         """Fit some terms without shrinkage; ``total`` is ‖y‖².
@@ -278,23 +226,18 @@ class GramTable:
         kept.
         """
         gram, right = self.of(exponents, output)
+        features = self.features(exponents)
         if (distinct := solve_distinct(gram)) is None:
-            where = self._blocks, self.columns, self.used, exponents, output
-            return fit_triangle(passes.fit_triangle(*where))
+            what = "nearly dependent terms"
+            (triangle,) = passes.triangles(self._blocks, what, [features], output)
+            return fit_triangle(triangle)
         factor, inverse = distinct
         coefficients = solve_factored(factor, right)
         square = total - float(coefficients @ right)
         if square < _CANCELS * total:
             for _ in range(2):  # the second removes the rounding of the first
-                inner, square = self._blocks.sum(
-                    "residual",
-                    passes.residual_products,
-                    self.columns,
-                    self.used,
-                    output,
-                    exponents,
-                    coefficients,
-                )
+                arguments = features, output, coefficients
+                inner, square = self._blocks.sum("residual", passes.residual_products, *arguments)
                 coefficients = coefficients + solve_factored(factor, inner)
         return Fit(coefficients, inverse, coefficients, square)
 
@@ -306,29 +249,29 @@ class StreamedSearch(Search):
     blocks: Blocks
     table: GramTable
     output: int
-    total: float
+
+    def _features(self, places: list[int]) -> Features:
+        return self.table.features([self.terms.exponents(j) for j in places])
 
     def _fit(self, active: list[int]) -> Fit:
-        return self.table.fit([self.terms.exponents(j) for j in active], self.output, self.total)
+        return self.table.fit(self._features(active).exponents, self.output, self.square)
+
+    def closed(self, closure: list[Exponents]) -> tuple[Fit, Judge]:
+        """Fit all terms of a closure, and return the judge of the models within it."""
+        size, features = self.threshold.size, self.table.features(closure)
+        judge = StreamedJudge(size, self.blocks, features, self.output)
+        return self.table.fit(closure, self.output, self.square), judge
 
     def _products(self, active: list[int], new: list[int], residual: Array) -> Array:
         everything = self.terms.all_exponents()
         if self.table.holds(everything):
             gram, right = self.table.of(everything, self.output)
-            if self.total - float(residual @ right[active]) >= _CANCELS * self.total:
+            if self.square - float(residual @ right[active]) >= _CANCELS * self.square:
                 return np.column_stack([right - gram[:, active] @ residual, gram[:, new]])
-        inner: Array
-        inner, _ = self.blocks.sum(
-            f"{len(self.terms):,} terms against the residual",
-            passes.products_of_all,
-            self.terms,
-            self.table.used,
-            self.output,
-            [self.terms.exponents(j) for j in active],
-            residual,
-            [self.terms.exponents(j) for j in new],
-        )
-        return inner
+        what = f"{len(self.terms):,} terms against the residual"
+        model = self._features(active), residual, self._features(new)
+        (inner,) = self.blocks.sum(what, passes.products_of_all, self.terms, self.output, *model)
+        return np.asarray(inner)
 
     def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
         """Sums say which terms may be combinations of others, and one pass for all which are."""
@@ -339,8 +282,9 @@ class StreamedSearch(Search):
         suspects = [k for k in able if self._suspicious(lists[k])]
         found = [False] * len(lists)
         if suspects:
-            where = self.terms.columns, self.table.used, [lists[k] for k in suspects]
-            for k, triangle in zip(suspects, passes.triangles(self.blocks, *where), strict=True):
+            features = [self.table.features(lists[k]) for k in suspects]
+            triangles = passes.triangles(self.blocks, "dependent terms", features)
+            for k, triangle in zip(suspects, triangles, strict=True):
                 last = triangle[:, -1]
                 found[k] = bool(abs(last[-1]) < np.sqrt(ALIAS) * np.linalg.norm(last))
         return found
@@ -368,49 +312,36 @@ def _shares_outside(gram: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class StreamedJudge:
-    """Standard errors of models within a closure, the larger of the classical and HC3's; by passes."""
+class StreamedJudge(Judge):
+    """The judge of data in blocks, by passes."""
 
     blocks: Blocks
-    columns: Columns
-    used: NDArray[np.int64]
+    closure: Features
     output: int
-    closure: list[Exponents]
-    known: dict[tuple[int, ...], Array] = field(default_factory=dict)
-
-    def errors(self, left: ReducedFit, freedom: float) -> Array:
-        """Return for each remaining coefficient the larger of classical and HC3 standard error."""
-        if freedom <= 0:
-            return np.full(len(left.kept), np.nan)
-        if (kept := tuple(left.kept)) not in self.known:
-            classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-            influence = in_products(left).influence.astype(np.float64)
-            (robust,) = self._sum(
-                "standard errors", passes.left_out_squares, *self.left_out(left), influence
-            )
-            self.known[kept] = np.asarray(np.sqrt(np.maximum(classical, robust)))
-        return self.known[kept]
 
     def left_out(self, left: ReducedFit) -> Model:
         """Return what the residuals of rows left out are made of."""
         model = in_products(left)
         return model.coefficients, model.projection
 
-    def prefer(self, larger: Model, smaller: Model, level: float) -> bool:
-        """Whether the rows object to the smaller of two fits."""
-        models = [larger, smaller]
-        (nearer,) = self._sum("votes of rows", passes.rows_nearer, models)
-        return most_rows(nearer, self.blocks.rows, level) and collapses(*self._medians(models))
+    def _variances(self, left: ReducedFit) -> Array:
+        influence = in_products(left).influence.astype(np.float64)
+        arguments = self.left_out(left), influence
+        (variances,) = self._sum("standard errors", passes.left_out_squares, *arguments)
+        return np.asarray(variances)
 
-    def _medians(self, models: list[Model]) -> list[float]:
-        """Return the median |e_i| of each model, found sixteen bits at a time."""
+    def _nearer(self, larger: Model, smaller: Model) -> float:
+        (nearer,) = self._sum("votes of rows", passes.rows_nearer, [larger, smaller])
+        return float(nearer)
+
+    def _medians(self, larger: Model, smaller: Model) -> list[float]:
+        """Return the median |e_i| of both, found sixteen bits at a time."""
         count = self.blocks.rows
-        owners = [model for model in range(len(models)) for _ in range(2)]
-        ranks = [(count - 1) // 2, count // 2] * len(models)
+        owners, ranks = [0, 0, 1, 1], [(count - 1) // 2, count // 2] * 2
         bits = [0] * len(owners)
         for shift in (48, 32, 16, 0):
-            places = list(zip(owners, bits, strict=True))
-            (counts,) = self._sum("median residuals", passes.next_digits, models, places, shift)
+            arguments = [larger, smaller], list(zip(owners, bits, strict=True)), shift
+            (counts,) = self._sum("median residuals", passes.next_digits, *arguments)
             for i, sums in enumerate(np.cumsum(counts, axis=1)):
                 digit = int(np.searchsorted(sums, ranks[i], side="right"))
                 ranks[i] -= int(sums[digit - 1]) if digit else 0
@@ -419,5 +350,4 @@ class StreamedJudge:
         return [float(low + high) / 2 for low, high in values]
 
     def _sum(self, what: str, function: Any, *arguments: Any) -> tuple[Any, ...]:
-        where = self.columns, self.used, self.output, self.closure
-        return self.blocks.sum(what, function, *where, *arguments)
+        return self.blocks.sum(what, function, self.closure, self.output, *arguments)

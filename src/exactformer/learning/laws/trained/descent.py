@@ -42,17 +42,12 @@ class Setting:
 
 
 def solve_descent(
-    sample: Sample,
-    dimension: int,
-    degree: Degree,
-    directions: Array | int | None,
-    setting: Setting,
-    limit: int,
+    sample: Sample, degree: Degree, directions: Array | int | None, setting: Setting, limit: int
 ) -> Solved:
     """Train one model for each output."""
     degree = best_degree(sample, degree)
     laws: list[Law] = []
-    for output, data_range in enumerate(data_ranges(sample, dimension)):
+    for output, data_range in enumerate(data_ranges(sample)):
         units = _Units.of(sample, output, setting.rescale)
         start = _start(directions, degree, units, setting.seed)
         batch = min(setting.protocol.batch_size, len(sample.X))
