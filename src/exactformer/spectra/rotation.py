@@ -86,14 +86,14 @@ def rotation_of(
     there: Tensor,
 ) -> tuple[Rotation | None, str]:
     """Return how a module rotates, and its positions: none, rotary, or why they are not read."""
-    if found is None or found[1].plain:
+    if found is None or found.key.plain:
         return None, ""
-    keys = _heads(attention.keys, len(found[1].rows))
-    sources = list(_sources("key", keys, found[1].module, found[1].rows, layers, norms))
+    keys = _heads(attention.keys, len(found.key.rows))
+    sources = list(_sources("key", keys, found.key.module, found.key.rows, layers, norms))
     if any(torch.equal(source, keys) for source in sources):
         return None, ""
     queries = attention.queries
-    asked = list(_sources("query", queries, found[0].module, found[0].rows, layers, norms))
+    asked = list(_sources("query", queries, found.query.module, found.query.rows, layers, norms))
     for cos, sin in angles:
         for planes, turns in _ways(cos, sin, keys.shape[-1]):
             key = _before(keys, sources, planes, turns)
