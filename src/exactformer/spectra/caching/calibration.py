@@ -26,7 +26,7 @@ from exactformer.spectra.caching.fitted import FittedLayer, Stream, restore, sav
 from exactformer.spectra.caching.latents import Latent
 from exactformer.spectra.caching.methods import Method, Plan, fit
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
-from exactformer.spectra.caching.moments import Covariance, LayerMoments
+from exactformer.spectra.caching.moments import LayerMoments, spread
 from exactformer.spectra.caching.rotary import RotaryLayer
 from exactformer.spectra.caching.scores import predicted_change
 
@@ -186,10 +186,11 @@ def _mixed(attention: LatentAttention, x: Tensor, settings: dict[str, Any]) -> T
 
 def _spread(known: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return mean and covariance of states with the latents below them, but for first tokens."""
-    sums = Covariance()
-    for rows in known:
-        sums.add(rows[:, 1:].flatten(0, 1))
-    return sums.result()
+    count, total, squares = 0, torch.zeros(()), torch.zeros(())
+    for one in known:
+        rows = one[:, 1:].flatten(0, 1).double()
+        count, total, squares = count + len(rows), total + rows.sum(dim=0), squares + rows.mT @ rows
+    return spread(count, total, squares)
 
 
 def _second(queries: Sequence[Tensor]) -> Tensor:

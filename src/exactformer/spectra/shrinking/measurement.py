@@ -36,7 +36,7 @@ def measure(
     """Return the change of each layer, summed over its calls and all inputs."""
     names = [call for layer in layers for call in layer.calls]
     sums: dict[str, Tensor] = {}
-    for _, pairs in paired(original, changed, inputs, names):
+    for pairs in paired(original, changed, inputs, names):
         for call, (was, now) in pairs.items():
             name = call.partition("#")[0]
             sums[name] = sums.get(name, torch.zeros(4, was.heads)) + _compared(was, now).cpu()
