@@ -67,16 +67,6 @@ class LatentLayer(_Texts, DynamicLayer):  # type: ignore[misc]
         return self._room[:, :, : self._tokens]
 
     @property
-    def latents(self) -> Tensor | None:
-        """Latents (batch, tokens, rank)."""
-        return None if self._room is None else self.numbers.mT
-
-    @latents.setter
-    def latents(self, value: Tensor) -> None:
-        self._room, self._tokens = None, 0
-        self.append(value)
-
-    @property
     def reserved(self) -> int:
         """Bytes of memory, the room for further tokens included."""
         return sum(t.nbytes for t in (self._room, self.first) if t is not None)
@@ -157,10 +147,9 @@ class LatentCache(_Texts, Cache):  # type: ignore[misc]
     @property
     def nbytes(self) -> int:
         """Bytes that the tokens in the cache take."""
-        layers: list[Any] = self.layers
-        held = [t for layer in layers for t in (layer.latents, layer.first)]
-        held += [self.positions, self.places]
-        return sum(t.nbytes for t in held if t is not None)
+        layers: list[Any] = [layer for layer in self.layers if layer.is_initialized]
+        held = [t for layer in layers for t in (layer.numbers, layer.first)]
+        return sum(t.nbytes for t in (*held, self.positions, self.places) if t is not None)
 
     @property
     def reserved(self) -> int:

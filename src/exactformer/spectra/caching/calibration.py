@@ -10,7 +10,7 @@ layer at a time, so that the memory needed is that of one layer. In each layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from exactformer.progress import progress as progress_bar
 from exactformer.spectra.cache_config import LatentCacheConfig
 from exactformer.spectra.caching.attention import LatentAttention
 from exactformer.spectra.caching.cache import LatentCache
@@ -47,7 +48,7 @@ def calibrate(
     method: Method = "joint",
     lookback: int,
     refit: bool = True,
-    tell: Callable[[int], None] = lambda done: None,
+    progress: bool = False,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[LatentCacheForCausalLM, list[FittedLayer]]:
     """Return a copy of the model with latents in its cache, and what was found on the way.
@@ -61,37 +62,35 @@ def calibrate(
     if checkpoint is not None:
         fitted = restore(checkpoint, [block.self_attn for block in blocks], plans, streams)
     each = list(zip(layers, blocks, moments, plans, strict=True))
-    for layer, block, seen, plan in each[len(fitted) :]:
-        attention: Any = block.self_attn
-        below = range(max(0, layer.index - lookback), layer.index)
-        entering = [_entering(attention, block, s.after, **s.settings)[0] for s in streams]
-        known = [
-            torch.cat([attention.state(x), *(s.latents[i] for i in below)], dim=-1)
-            for x, s in zip(entering, streams, strict=True)
-        ]
-        found = fit(method, layer, seen, *_spread(known), plan)
-        _fill(attention, found, seen)
-        mixed, wanted = [], []
-        for x, u, s in zip(entering, known, streams, strict=True):
-            s.latents[layer.index] = attention.encode(u)
-            output, behind = _through(layer.block, s.before, s.settings, layer.attention)
+    with progress_bar("fitting latents, layers", len(each), progress, done=len(fitted)) as tell:
+        for layer, block, seen, plan in each[len(fitted) :]:
+            attention: Any = block.self_attn
+            below = range(max(0, layer.index - lookback), layer.index)
+            entering = [_entering(attention, block, s.after, **s.settings)[0] for s in streams]
+            known = [
+                torch.cat([attention.state(x), *(s.latents[i] for i in below)], dim=-1)
+                for x, s in zip(entering, streams, strict=True)
+            ]
+            found = fit(method, layer, seen, *_spread(known), plan)
+            _fill(attention, found, seen)
+            mixed, wanted = [], []
+            for x, u, s in zip(entering, known, streams, strict=True):
+                s.latents[layer.index] = attention.encode(u)
+                output, behind = _through(layer.block, s.before, s.settings, layer.attention)
+                if refit:
+                    mixed.append(_mixed(attention, x, _with_cache(s, below)))
+                    wanted.append(s.before + output - s.after)
+                s.before = behind
             if refit:
-                mixed.append(_mixed(attention, x, _with_cache(s, below)))
-                wanted.append(s.before + output - s.after)
-            s.before = behind
-        if refit:
-            _refit(attention.o_proj, mixed, wanted)
-        for s in streams:
-            s.after = _run(block, s.after, _with_cache(s, below))
-            s.latents.pop(layer.index - lookback - 1, None)
-        asked = _second([attention.queries(x) for x in entering])
-        keys = found.residual[: layer.sizes.keys, : layer.sizes.keys]
-        turn = streams[0].settings["position_embeddings"]
-        change = predicted_change(asked, keys, turn, layer.sizes)
-        fitted.append(_account(layer, plan, seen, found, change, streams))
-        if checkpoint is not None:
-            save(checkpoint, attention, fitted[-1], [] if layer is layers[-1] else streams)
-        tell(layer.index + 1)
+                _refit(attention.o_proj, mixed, wanted)
+            for s in streams:
+                s.after = _run(block, s.after, _with_cache(s, below))
+                s.latents.pop(layer.index - lookback - 1, None)
+            asked = _second([attention.queries(x) for x in entering])
+            fitted.append(_account(layer, plan, seen, found, asked, streams))
+            if checkpoint is not None:
+                save(checkpoint, attention, fitted[-1], [] if layer is layers[-1] else streams)
+            tell(layer.index + 1)
     small.config.expected_strain = sum(one.strain for one in fitted)
     return small, fitted
 
@@ -236,13 +235,16 @@ def _account(
     plan: Plan,
     moments: LayerMoments,
     found: Latent,
-    scores: float,
+    queries: Tensor,
     streams: Sequence[Stream],
 ) -> FittedLayer:
+    """Return what was found of a layer whose queries have the second moments ``queries``."""
     off = sum(float((s.after - s.before).square().sum()) for s in streams)
     size = sum(float(s.before.square().sum()) for s in streams)
     spread = float(moments.covariance.diagonal().sum())
     lost = float(found.residual.diagonal().sum())
+    keys = found.residual[: layer.sizes.keys, : layer.sizes.keys]
+    turn = streams[0].settings["position_embeddings"]
     return FittedLayer(
         name=layer.name,
         state=layer.sizes.state,
@@ -250,6 +252,6 @@ def _account(
         predicted=float((moments.fisher * found.residual).sum()) / 2,
         strain=float((moments.fisher.diagonal() * found.residual.diagonal()).sum()) / 2,
         residual=(max(lost, 0.0) / spread) ** 0.5 if spread > 0 else 0.0,
-        scores=scores,
+        scores=predicted_change(queries, keys, turn, layer.sizes),
         output=(off / size) ** 0.5 if size > 0 else 0.0,
     )

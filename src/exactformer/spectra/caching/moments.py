@@ -12,7 +12,7 @@ the output projection, and everything above. The first token of a text is left o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from exactformer.progress import progress as progress_bar
 from exactformer.spectra.caching.checkpoint import Checkpoint
 from exactformer.spectra.caching.latents import metric_roots
 from exactformer.spectra.caching.rotary import RotaryLayer
@@ -105,7 +106,7 @@ def gather(
     windows: Tensor,
     *,
     seed: int = 0,
-    tell: Callable[[int], None] = lambda done: None,
+    progress: bool = False,
     checkpoint: Checkpoint | None = None,
 ) -> list[LayerMoments]:
     """Return the moments of all layers over windows of tokens (windows, length).
@@ -118,28 +119,28 @@ def gather(
     kept = min(_TOKENS, _SAMPLED // sum(layer.sizes.state for layer in layers), tokens)
     share = -(-kept // len(windows))
     read = 0 if checkpoint is None else _resume(checkpoint, sums, random, windows.shape[1] - 1)
-    for done, window in enumerate(windows[read:], start=read + 1):
-        places = torch.randperm(windows.shape[1] - 1, generator=random, device=windows.device)
-        with _watched(layers) as seen, torch.enable_grad():
-            logits = model(input_ids=window[None], use_cache=False).logits[0].float()
-            labels = torch.multinomial(logits.detach().softmax(-1), 1, generator=random)
-            loss = nn.functional.cross_entropy(logits, labels[:, 0], reduction="sum")
-            del logits
-            loss.backward()  # type: ignore[no-untyped-call]
-        for one, sight in zip(sums, seen, strict=True):
-            one.add(sight, len(window), places[:share])
-        if checkpoint is not None and (done == len(windows) or checkpoint.due()):
-            tensors = {
-                f"{i}.{name}": x for i, one in enumerate(sums) for name, x in one.state().items()
-            }
-            checkpoint.write(_READING, {**tensors, "random": random.get_state()}, {"done": done})
-        tell(done)
+    with progress_bar("reading text, windows", len(windows), progress, done=read) as tell:
+        for done, window in enumerate(windows[read:], start=read + 1):
+            places = torch.randperm(windows.shape[1] - 1, generator=random, device=windows.device)
+            with _watched(layers) as seen, torch.enable_grad():
+                logits = model(input_ids=window[None], use_cache=False).logits[0].float()
+                labels = torch.multinomial(logits.detach().softmax(-1), 1, generator=random)
+                loss = nn.functional.cross_entropy(logits, labels[:, 0], reduction="sum")
+                del logits
+                loss.backward()  # type: ignore[no-untyped-call]
+            for one, sight in zip(sums, seen, strict=True):
+                one.add(sight, len(window), places[:share])
+            if checkpoint is not None and (done == len(windows) or checkpoint.due()):
+                tensors = {
+                    f"{i}.{name}": x
+                    for i, one in enumerate(sums)
+                    for name, x in one.state().items()
+                }
+                checkpoint.write(
+                    _READING, {**tensors, "random": random.get_state()}, {"done": done}
+                )
+            tell(done)
     return [one.result() for one in sums]
-
-
-def windows_read(checkpoint: Checkpoint) -> int:
-    """Return the windows whose sums were saved."""
-    return checkpoint.done(_READING)
 
 
 def _resume(
