@@ -74,26 +74,19 @@ class LatentLayer(_Texts, DynamicLayer):  # type: ignore[misc]
     def append(self, latents: Tensor) -> None:
         """Add the latents (batch, tokens, rank) of further tokens."""
         new, end = latents.mT, self._tokens + latents.shape[1]
-        if torch.is_grad_enabled() and (new.requires_grad or self._tracked()):
-            self._room = new if self._room is None else torch.cat([self.numbers, new], 2)
+        old = latents.new_zeros(len(new), new.shape[1], 0) if self._room is None else self._room
+        if torch.is_grad_enabled() and (new.requires_grad or old.requires_grad):
+            self._room = torch.cat([old[:, :, : self._tokens], new], 2)
         else:
-            if self._room is None or end > self._room.shape[2] or self._closed():
+            # What belongs to a gradient, or to inference mode, may not be written to from outside.
+            closed = old.is_inference() and not torch.is_inference_mode_enabled()
+            if closed or old.requires_grad or end > old.shape[2]:
                 room = new.new_zeros(*new.shape[:2], _capacity(end))
-                if self._room is not None:
-                    room[:, :, : self._tokens] = self.numbers
-                self._room = room
-            self._room[:, :, self._tokens : end] = new
+                room[:, :, : self._tokens] = old[:, :, : self._tokens]
+                old = room
+            old[:, :, self._tokens : end] = new
+            self._room = old
         self._tokens = end
-
-    def _tracked(self) -> bool:
-        return self._room is not None and self._room.requires_grad
-
-    def _closed(self) -> bool:
-        """Whether the room may not be written to: it belongs to inference mode, or to a gradient."""
-        assert self._room is not None
-        return self._tracked() or (
-            self._room.is_inference() and not torch.is_inference_mode_enabled()
-        )
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> Any:
         """Refuse keys and values: this layer holds latents."""

@@ -28,7 +28,7 @@ from exactformer.spectra.caching.latents import Latent
 from exactformer.spectra.caching.methods import Method, Plan, fit
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
 from exactformer.spectra.caching.moments import LayerMoments, spread
-from exactformer.spectra.caching.rotary import RotaryLayer
+from exactformer.spectra.caching.rotary import RotaryLayer, body_of, entering
 from exactformer.spectra.caching.scores import predicted_change
 
 _RIDGE = 0.05
@@ -57,7 +57,7 @@ def calibrate(
     """
     small = outline(original, plans, lookback, method)
     fitted: list[FittedLayer] = []
-    blocks = [_block_of(small, layer) for layer in layers]
+    blocks = list(body_of(small.network).layers)
     streams = [_entry(original, rows) for rows in torch.split(windows, _ROWS)]
     if checkpoint is not None:
         fitted = restore(checkpoint, [block.self_attn for block in blocks], plans, streams)
@@ -123,7 +123,7 @@ class _Stop(Exception):  # noqa: N818
 
 def _entry(model: Any, rows: Tensor) -> Stream:
     """Return some windows as they enter the first layer, with the settings of all layers."""
-    first = getattr(model, model.base_model_prefix).layers[0]
+    first = body_of(model).layers[0]
     hidden, settings = _entering(first, model, input_ids=rows, use_cache=False)
     settings = {**settings, "use_cache": False, "past_key_values": None}
     return Stream(settings, hidden, hidden.clone())
@@ -136,7 +136,7 @@ def _entering(
     seen: dict[str, Any] = {}
 
     def stop(_module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        seen.update(kwargs if "hidden_states" in kwargs else {**kwargs, "hidden_states": args[0]})
+        seen.update({**kwargs, "hidden_states": entering(args, kwargs)})
         raise _Stop
 
     with module.register_forward_pre_hook(stop, with_kwargs=True), suppress(_Stop):
@@ -223,11 +223,6 @@ def _refit(output: nn.Linear, mixed: Sequence[Tensor], wanted: Sequence[Tensor])
     gram += _RIDGE * gram.diagonal().mean() * torch.eye(width, dtype=gram.dtype, device=gram.device)
     change = torch.linalg.solve(gram, cross.T).T
     output.weight.data += change.to(output.weight.dtype)
-
-
-def _block_of(small: LatentCacheForCausalLM, layer: RotaryLayer) -> Any:
-    network: Any = small.network
-    return getattr(network, network.base_model_prefix).layers[layer.index]
 
 
 def _account(

@@ -148,8 +148,10 @@ def expanded(model: nn.Module, plans: Sequence[Plan], form: Form) -> nn.Module:
             if layer.query.module == layer.key.module:
                 module.split_size = layer.heads * layer.head_dim
             setattr(module, _size_name(module, plan.dims[0]) or "", layer.head_dim)
-            if layer.output is not None:
-                _replace(model, layer.output.module, _widened_columns(model, plan))
+            if (output := layer.output) is not None:
+                weight, bias = _contents(model, output)
+                columns = _filled(weight.mT, _taken(plan), output.rows.numel()).mT
+                _replace(model, output.module, linear(columns, bias, output.transposed))
     unregister(model)
     return model
 
@@ -228,20 +230,14 @@ def _widened(model: nn.Module, parts: Sequence[_Part]) -> nn.Module:
         (len(p.rows) // len(dims)) * sum(p.rows.shape[1] - r for r in dims) for p, dims in parts
     )
     width = len(weight) + gone
-    kept = _kept(parts, width).to(weight.device)
-    rows = weight.new_zeros(width, weight.shape[1]).index_copy(0, kept, weight)
-    filled = None if bias is None else bias.new_zeros(width).index_copy(0, kept, bias)
-    return linear(rows, filled, parts[0][0].transposed)
+    kept = _kept(parts, width)
+    filled = None if bias is None else _filled(bias, kept, width)
+    return linear(_filled(weight, kept, width), filled, parts[0][0].transposed)
 
 
-def _widened_columns(model: nn.Module, plan: Plan) -> nn.Module:
-    """Return the output projection with columns of zeros in the places of those that are gone."""
-    output = plan.layer.output
-    assert output is not None
-    weight, bias = _contents(model, output)
-    columns = weight.new_zeros(len(weight), output.rows.numel())
-    columns = columns.index_copy(1, _taken(plan).to(weight.device), weight)
-    return linear(columns, bias, output.transposed)
+def _filled(rows: Tensor, kept: Tensor, width: int) -> Tensor:
+    """Return rows in their places among ``width``, and zeros elsewhere."""
+    return rows.new_zeros(width, *rows.shape[1:]).index_copy(0, kept.to(rows.device), rows)
 
 
 def _size_name(module: nn.Module, m: int) -> str | None:
