@@ -98,7 +98,7 @@ class RotaryStatistics:
     def result(self) -> dict[str, Array]:
         """Return the arrays that a layer's spectrum has for rotary heads."""
         turned = averaged(self._queries, self._planes, self._frequencies, self._pairs)
-        together = turned.unflatten(0, (len(self._keys), -1)).sum(dim=1)
+        together = torch.unflatten(turned, 0, (len(self._keys), -1)).sum(dim=1)
         count = max(self._tokens, 1)
         energies = {
             name: moment.diagonal(dim1=-2, dim2=-1)[:, self._planes].sum(dim=-1) / count

@@ -174,8 +174,8 @@ def verify(model: nn.Module, layers: Sequence[RotaryLayer], ids: Tensor) -> floa
     def compare(layer: RotaryLayer) -> Any:
         def hook(_module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
             nonlocal worst
-            x, turn = entering(args, kwargs), kwargs["position_embeddings"]
-            own, ours = output[0], layer.attend(x, *turn, kwargs.get("attention_mask"))
+            x, (cos, sin) = entering(args, kwargs), kwargs["position_embeddings"]
+            own, ours = output[0], layer.attend(x, cos, sin, kwargs.get("attention_mask"))
             off = float((own - ours).abs().max() / own.abs().max().clamp(min=1e-30))
             if not off <= _AGREE:
                 raise ExtractionError(

@@ -130,7 +130,7 @@ class SmallHeadAttention(nn.Module):
             weight, bias = projection.matrix(module)[:, :size], projection.offset(module)
             rows = None if bias is None else bias[:, :size].flatten()
             layers.append(linear(weight.flatten(0, 1), rows))
-        columns = module.out_proj.weight.detach().unflatten(1, (module.num_heads, -1))
+        columns = torch.unflatten(module.out_proj.weight.detach(), 1, (module.num_heads, -1))
         layers.append(linear(columns[:, :, : sizes[2]].flatten(1), module.out_proj.bias))
         return cls(module, layers, scale)
 
@@ -156,8 +156,8 @@ class SmallHeadAttention(nn.Module):
             projection.whole_weight(module)[rows] = own.weight.data
             if (bias := projection.whole_bias(module)) is not None:
                 bias[projection.bias_start + rows] = own.bias.data
-        columns = module.out_proj.weight.data.unflatten(1, (self.num_heads, -1))
-        columns[:, :, : self.value_dim] = some.data.unflatten(1, (self.num_heads, -1))
+        columns = torch.unflatten(module.out_proj.weight.data, 1, (self.num_heads, -1))
+        columns[:, :, : self.value_dim] = torch.unflatten(some.data, 1, (self.num_heads, -1))
         if self.out_proj.bias is not None:
             module.out_proj.bias.data = self.out_proj.bias.detach().clone()
         return module

@@ -157,7 +157,7 @@ def _blocks(matrix: Tensor, layer: Layer) -> Tensor:
     width = layer.value_dim
     parts = matrix.reshape(layer.heads, width, layer.heads, width)
     blocks = parts.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
-    return blocks.unflatten(0, (layer.kv_heads, layer.share)).transpose(0, 1)
+    return torch.unflatten(blocks, 0, (layer.kv_heads, layer.share)).transpose(0, 1)
 
 
 def _write_columns(layer: Layer, model: nn.Module, new: Tensor) -> None:
