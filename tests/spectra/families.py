@@ -75,6 +75,15 @@ def vit() -> Case:
     return model, Batch((), {"pixel_values": torch.randn(2, 3, 16, 16)})
 
 
+def siglip() -> Case:
+    """Its last module is torch's own, inside a model of transformers."""
+    from transformers import SiglipVisionConfig, SiglipVisionModel
+
+    sizes = {name: size for name, size in SMALL.items() if name != "vocab_size"}
+    model = SiglipVisionModel(SiglipVisionConfig(**sizes, image_size=16, patch_size=4))
+    return model, Batch((), {"pixel_values": torch.randn(3, 3, 16, 16)})
+
+
 def gpt2() -> Case:
     from transformers import GPT2Config, GPT2Model
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +29,11 @@ class Batch:
         """Return the batch on the device and in the format of a model; what is on the CPU travels."""
         device = next(model.parameters(), torch.empty(0)).device
         dtype = float_dtype(model)
-        return self._each(lambda value: _moved(value, device, dtype))
+        return self._each(self.values, lambda value: _moved(value, device, dtype))
 
-    def _each(self, change: Callable[[Any], Any]) -> Batch:
-        """Change every argument; one that is given twice stays one."""
-        changed = {id(v): change(v) for v in self.values}
+    def _each(self, some: Iterable[Any], change: Callable[[Any], Any]) -> Batch:
+        """Change some arguments; one that is given twice stays one."""
+        changed = {id(v): v for v in self.values} | {id(v): change(v) for v in some}
         named = {name: changed[id(value)] for name, value in self.kwargs.items()}
         return Batch(tuple(changed[id(value)] for value in self.args), named)
 
@@ -46,13 +46,22 @@ class Batch:
         """Run a model on it."""
         return model(*self.args, **self.kwargs)
 
+    @property
+    def lengths(self) -> list[int]:
+        """Lengths of the first axes of all arguments, 0 where there is none."""
+        return [len(v) if isinstance(v, Tensor) and v.ndim else 0 for v in self.values]
+
+    def rows(self, rows: list[int], places: Iterable[int]) -> Batch:
+        """Return the batch with some rows of the arguments at the given places."""
+        values = self.values
+        return self._each([values[place] for place in places], lambda value: value[rows])
+
     def first(self, count: int, size: int) -> Batch:
         """Return the first inputs of ``size``; all of them where a tensor does not count them first."""
-        tensors = [v for v in self.values if isinstance(v, Tensor)]
-        if count >= size or any(not t.ndim or len(t) != size for t in tensors):
+        tensors = [i for i, v in enumerate(self.values) if isinstance(v, Tensor)]
+        if count >= size or any(self.lengths[place] != size for place in tensors):
             return self
-
-        return self._each(lambda value: value[:count] if isinstance(value, Tensor) else value)
+        return self.rows(list(range(count)), tensors)
 
     def __str__(self) -> str:
         named = [("", value) for value in self.args]

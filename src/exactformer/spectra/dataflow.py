@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 from operator import or_
 from typing import Any
 
@@ -86,6 +87,20 @@ class _Trace:
 _DATA, _CONSTANTS = _Trace(), _Trace(data=False)
 
 
+@dataclass(frozen=True)
+class _Step:
+    """One operator that was carried out."""
+
+    name: str
+    operation: str
+    """The name with its namespace and variant, for people."""
+    args: tuple[Any, ...]
+    given: list[Tensor]
+    results: list[Tensor]
+    trace: _Trace
+    """Of all that was given."""
+
+
 class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows data through one run of a model.
 
@@ -146,11 +161,14 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _follow(self, func: Any, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
-        packet = getattr(func, "overloadpacket", func)
-        name = str(packet.__name__).strip("_")
-        given = list(_tensors((args, kwargs)))
-        results = list(_tensors(result))
-        trace = self._result(func, name, args, given, results)
+        name = str(getattr(func, "overloadpacket", func).__name__).strip("_")
+        operation = f"{getattr(func, 'namespace', 'torch')}.{getattr(func, '__name__', name)}"
+        given, results = list(_tensors((args, kwargs))), list(_tensors(result))
+        together = reduce(or_, map(self._trace, given), _CONSTANTS)
+        trace = _CONSTANTS
+        if together.data and not _CONSTANT.match(name):
+            step = _Step(name, operation, args, given, results, together)
+            trace = self._result(step, getattr(func, "namespace", "aten") in _TORCH)
         # A part of a storage may have been written: what the rest is made of still counts.
         written = [(tensor, self._trace(tensor)) for tensor in _written(func, args, kwargs)]
         for tensor in results:
@@ -158,46 +176,27 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor, before in written:
             self._note(tensor, trace | before)
 
-    def _result(
-        self,
-        func: Any,
-        name: str,
-        args: tuple[Any, ...],
-        given: list[Tensor],
-        results: list[Tensor],
-    ) -> _Trace:
-        if not given or _CONSTANT.match(name):
-            return _CONSTANTS
-        traces = [self._trace(tensor) for tensor in given]
-        together = reduce(or_, traces)
-        if not together.data:
-            return _CONSTANTS
-        operation = f"{getattr(func, 'namespace', 'torch')}.{getattr(func, '__name__', name)}"
-        if _ATTENTION.search(name) and any(t.is_floating_point() for t in results):
+    def _result(self, step: _Step, known: bool) -> _Trace:
+        """Return the trace of what an operator gave; one that is not ``known`` may multiply."""
+        given, scores = step.given, step.given[0]
+        if _ATTENTION.search(step.name) and any(t.is_floating_point() for t in step.results):
             size = given[min(1, len(given) - 1)].shape[-2:][0]
-            self._add(operation, given[0], int(size), from_product=True, multiplied=True)
+            self._add(step, int(size), from_product=True, multiplied=True)
             return _DATA
-        if _NORMALISED.search(name):
-            return self._normalised(operation, args, given[0], together)
-        if name in _FACTORS or getattr(func, "namespace", "aten") not in _TORCH:
-            places = _FACTORS.get(name)
-            factors = given if places is None else [args[p] for p in places if p < len(args)]
-            return self._multiplied(operation, factors, together)
-        return self._pointwise(name, operation, args, given, results, together)
+        if _NORMALISED.search(step.name):
+            dim = step.args[1] if len(step.args) > 1 else -1
+            axes = dim if isinstance(dim, list | tuple) else (dim,)
+            sizes = (scores.shape[x] for x in axes if scores.ndim and isinstance(x, int))
+            weights = self._add(step, prod(sizes), step.trace.product)
+            self._replace(step.trace.maps)
+            return _Trace(maps=frozenset((weights,)))
+        if step.name in _FACTORS or not known:
+            return self._multiplied(step)
+        return self._pointwise(step)
 
-    def _normalised(
-        self, operation: str, args: tuple[Any, ...], scores: Tensor, trace: _Trace
-    ) -> _Trace:
-        dim = args[1] if len(args) > 1 else -1
-        dims = dim if isinstance(dim, list | tuple) else (dim,)
-        size = 1
-        for axis in dims:
-            size *= scores.shape[axis] if scores.ndim and isinstance(axis, int) else 1
-        weights = self._add(operation, scores, size, trace.product)
-        self._replace(trace.maps)
-        return _Trace(maps=frozenset((weights,)))
-
-    def _multiplied(self, operation: str, factors: list[Any], together: _Trace) -> _Trace:
+    def _multiplied(self, step: _Step) -> _Trace:
+        places = _FACTORS.get(step.name)
+        factors = [step.args[p] for p in places if p < len(step.args)] if places else step.given
         sides = [
             (tensor, self._trace(tensor))
             for tensor in factors
@@ -210,35 +209,28 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 weights.multiplied |= beside or weights.axes > 2
             for weights in trace.weighed:
                 weights.multiplied |= beside
-        unfinished = frozenset(m for m in together.maps | together.weighed if not m.is_map)
+        unfinished = frozenset(m for m in step.trace.maps | step.trace.weighed if not m.is_map)
         if len(data) < 2:
             return _Trace(sums=unfinished)
         module, kind, claimed = self._place()
         if not claimed:
-            what = f"a product of two things computed from the input, by {operation}"
+            what = f"a product of two things computed from the input, by {step.operation}"
             self._products[LeftOut(module, kind, what)] = None
         return _Trace(product=True, weighed=unfinished)
 
-    def _pointwise(
-        self,
-        name: str,
-        operation: str,
-        args: tuple[Any, ...],
-        given: list[Tensor],
-        results: list[Tensor],
-        trace: _Trace,
-    ) -> _Trace:
-        if name in _EXPONENTIALS or (name == "pow" and not isinstance(args[0], Tensor)):
-            return self._exponential(operation, given[0], trace)
+    def _pointwise(self, step: _Step) -> _Trace:
+        name, trace, scores = step.name, step.trace, step.given[0]
+        if name in _EXPONENTIALS or (name == "pow" and not isinstance(step.args[0], Tensor)):
+            return self._exponential(step)
         if name in _BENT and trace.product and not trace.touched:
-            weights = self._add(operation, given[0], _last(given[0]), True, always_listed=False)
+            weights = self._add(step, _last(scores), True, always_listed=False)
             return replace(trace, maps=frozenset((weights,)))
         if name in ("mul", "div", "true_divide", "addcmul", "addcdiv"):
-            return self._scaled(given, results, trace)
+            return self._scaled(step)
         if name in ("sub", "rsub"):
             return self._divided(trace)
         if name in ("add", "add_relu"):
-            return self._added(given, trace)
+            return self._added(step)
         if name in _SUMS:
             for weights in trace.weighed:
                 weights.summed = True
@@ -247,22 +239,23 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
         return trace
 
-    def _exponential(self, operation: str, scores: Tensor, trace: _Trace) -> _Trace:
-        logarithms = frozenset(m for m in trace.maps if m.always_listed)
-        if logarithms:  # of log_softmax, or less logsumexp
-            return trace
-        self._replace(trace.maps)
-        weights = self._add(operation, scores, _last(scores), trace.product)
-        weights.is_map = trace.product
-        return replace(trace, maps=frozenset((weights,)))
+    def _exponential(self, step: _Step) -> _Trace:
+        if any(m.always_listed for m in step.trace.maps):  # of log_softmax, or less logsumexp
+            return step.trace
+        self._replace(step.trace.maps)
+        weights = self._add(step, _last(step.given[0]), step.trace.product)
+        weights.is_map = step.trace.product
+        return replace(step.trace, maps=frozenset((weights,)))
 
-    def _scaled(self, given: list[Tensor], results: list[Tensor], trace: _Trace) -> _Trace:
+    def _scaled(self, step: _Step) -> _Trace:
         """Follow a product entry by entry: an outer one, weights times values, a quotient by a sum."""
-        data = [t for t in given if t.is_floating_point() and self._trace(t).data and t.numel() > 1]
+        data, trace = self._numbers(step), step.trace
         weighed = trace.weighed | {
             m for m in trace.maps if any(m not in self._trace(t).touched for t in data)
         }
-        outer = len(data) > 1 and any(r.numel() > max(t.numel() for t in data) for r in results)
+        outer = len(data) > 1 and any(
+            r.numel() > max(t.numel() for t in data) for r in step.results
+        )
         if outer:
             for weights in weighed:
                 weights.multiplied = True
@@ -271,42 +264,32 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         return self._divided(trace)
 
+    def _numbers(self, step: _Step) -> list[Tensor]:
+        """Return what an operator was given that depends on the input and is no single number."""
+        return [
+            t for t in step.given if t.is_floating_point() and self._trace(t).data and t.numel() > 1
+        ]
+
     def _divided(self, trace: _Trace) -> _Trace:
         """Follow exponentials over their sum, or scores less its logarithm: now they are weights."""
         for weights in trace.sums:
             weights.is_map = True
         return replace(trace, maps=trace.maps | trace.sums, sums=_NO_MAPS)
 
-    def _added(self, given: list[Tensor], trace: _Trace) -> _Trace:
+    def _added(self, step: _Step) -> _Trace:
         """Follow a sum: weights that something else is added to are a residual stream, not weights."""
-        others = [t for t in given if t.is_floating_point() and t.numel() > 1]
-        traces = [t for t in map(self._trace, others) if t.data]
+        traces, trace = [self._trace(t) for t in self._numbers(step)], step.trace
         kept = {m for m in trace.touched if all(m in t.touched for t in traces)}
         return replace(
             trace, maps=trace.maps & kept, weighed=trace.weighed & kept, sums=trace.sums & kept
         )
 
-    def _add(
-        self,
-        operation: str,
-        scores: Tensor,
-        size: int,
-        from_product: bool,
-        *,
-        always_listed: bool = True,
-        multiplied: bool = False,
-    ) -> Map:
+    def _add(self, step: _Step, size: int, from_product: bool, **facts: bool) -> Map:
+        """Note that the scores which an operator was given first became weights."""
         module, kind, claimed = self._place()
+        axes = step.given[0].ndim
         weights = Map(
-            module,
-            kind,
-            operation,
-            scores.ndim,
-            size,
-            from_product,
-            always_listed=always_listed,
-            multiplied=multiplied,
-            claimed=claimed,
+            module, kind, step.operation, axes, size, from_product, claimed=claimed, **facts
         )
         self._maps.append(weights)
         return weights

@@ -31,10 +31,10 @@ from exactformer.spectra.projections import (
     is_linear,
     packed_projections,
     projections,
-    value_projection,
+    same_tokens,
 )
 from exactformer.spectra.rotation import NORMS, angles_of, rotation_of
-from exactformer.spectra.scores import Projection, Scores, seen_keys
+from exactformer.spectra.scores import Scores, seen_keys
 from exactformer.spectra.switches import fused
 
 _Each = Callable[[Scores], None]
@@ -161,13 +161,7 @@ class Watch:
     def _scores(
         self, running: _Running, attention: Attention, layers: dict[str, Passed], turn: str
     ) -> Scores:
-        module = running.module
-        found: Found | None
-        value: Projection | None
-        if isinstance(module, nn.MultiheadAttention):
-            found, value = packed_projections(running.name, module, attention)
-        else:
-            found, value = projections(attention, layers), value_projection(attention, layers)
+        found = _projections(running, attention, layers)
         keys, queries = attention.keys, attention.queries
         groups = _key_heads(running.module, attention, found)
         if keys.shape[1] != groups:
@@ -178,7 +172,7 @@ class Watch:
                     f"{keys.shape[1]} query heads do not share them in groups"
                 )
             keys = together[:, :, 0]
-        same = found[2] if found else queries.shape[2] == keys.shape[2] - attention.added_keys
+        same = found.same if found else queries.shape[2] == keys.shape[2] - attention.added_keys
         query_tokens, key_tokens = self._tokens(attention, same)
         rotation, positions = None, ""
         if self._rotary:
@@ -196,9 +190,9 @@ class Watch:
             key_tokens=key_tokens,
             kind="self" if same else "cross",
             scale=attention.scale,
-            query_projection=found[0] if found else None,
-            key_projection=found[1] if found else None,
-            value_projection=value,
+            query_projection=found.query if found else None,
+            key_projection=found.key if found else None,
+            value_projection=found.value if found else None,
             values=attention.values,
             mixed=attention.mixed,
             own_probabilities=attention.probabilities,
@@ -262,9 +256,18 @@ def hooks(
         yield
 
 
+def _projections(
+    running: _Running, attention: Attention, layers: dict[str, Passed]
+) -> Found | None:
+    if not isinstance(running.module, nn.MultiheadAttention):
+        return projections(attention, layers)
+    inputs = attention.inputs or (attention.queries, attention.keys)
+    return Found(*packed_projections(running.name, running.module), same_tokens(*inputs))
+
+
 def _key_heads(module: nn.Module, attention: Attention, found: Found | None) -> int:
     if found is not None:
-        return int(found[1].rows.shape[0])
+        return len(found.key.rows)
     shared = getattr(module, "num_key_value_groups", 1)
     heads = attention.keys.shape[1]
     grouped = heads == attention.queries.shape[1] and isinstance(shared, int) and shared > 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,15 @@ class LayerSpectrum:
         totals = np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         return sum(_first(one, share) for one in squares.cumsum(axis=1) / totals)
 
+    def by_value(self, head: int) -> list[dict[str, Any]]:
+        """Return a line for each k: mean and spread of σ_k over inputs, shares, and pooled."""
+        names = ("mean", "spread", "energy", "pooled")
+        columns = {name: getattr(self, name)[head] for name in names}
+        return [
+            {"k": k + 1, **{name: column[k] for name, column in columns.items()}}
+            for k in range(self.head_dim)
+        ]
+
     def by_plane(self, head: int) -> list[dict[str, Any]]:
         """Return a line for each plane of a rotary head: how fast it turns and what it holds."""
         if self.frequencies is None or self.query_planes is None or self.key_planes is None:
@@ -119,8 +128,6 @@ class LayerSpectrum:
         total = max(float((queries * keys).sum()), np.finfo(float).tiny)
         return [
             {
-                "layer": self.name,
-                "head": head,
                 "plane": plane,
                 "frequency": frequency,
                 "wavelength": 2 * np.pi / abs(frequency) if frequency else np.inf,
@@ -138,8 +145,6 @@ class LayerSpectrum:
         attention = self.distances[head, :, 3].sum()
         return [
             {
-                "layer": self.name,
-                "head": head,
                 "from": 2 ** (place - 1) if place else 0,
                 "to": 2**place - 1 if place else 0,
                 "pairs": int(pairs),
@@ -169,8 +174,6 @@ class LayerSpectrum:
         power = decay.power
         low, high = (np.nan, np.nan) if power is None else power.interval
         return {
-            "layer": self.name,
-            "head": head,
             "key_head": head // (self.heads // self.kv_heads),
             "kind": self.kind,
             "head_dim": self.head_dim,
@@ -195,17 +198,6 @@ class LayerSpectrum:
             "shared_999": self.shared(head, 0.999),
             "verdict": self.verdict(head),
         }
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name, for a file."""
-        return {
-            f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), np.ndarray)
-        }
-
-    def facts(self) -> dict[str, Any]:
-        """Return everything else by name, for a file."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: value for name, value in found.items() if not isinstance(value, np.ndarray)}
 
 
 def _first(shares: Array, share: float) -> int:

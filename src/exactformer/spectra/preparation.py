@@ -22,11 +22,8 @@ from exactformer.spectra.texts import are_texts, tokenizer_at
 def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
     """Return a module in evaluation mode, float32 or float64, on one device.
 
-    ``model`` is a module or a folder that a Hugging Face model was saved to. Without ``device`` it
-    runs on a GPU if there is one.
+    Without ``device`` it runs on a GPU if there is one.
     """
-    if isinstance(model, str | Path):
-        model = load(model)
     if not isinstance(model, nn.Module):
         raise InputError(
             f"the model is {type(model).__name__}: give a torch module, or the path of a saved model"

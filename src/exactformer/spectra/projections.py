@@ -28,8 +28,15 @@ _BLOCKS = ("c_attn", "qkv", "qkv_proj", "incoming", "to_qkv", "Wqkv", "in_proj")
 _BY_HEAD = ("query_key_value",)
 
 
-Found = tuple[Projection, Projection, bool]
-"""W_Q, W_K, and whether both read the same tokens."""
+@dataclass(frozen=True)
+class Found:
+    """The projections of one attention module."""
+
+    query: Projection
+    key: Projection
+    value: Projection | None
+    same: bool
+    """Whether queries and keys read the same tokens."""
 
 
 @dataclass(frozen=True)
@@ -47,63 +54,45 @@ def is_linear(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
+def of_linear(name: str, module: nn.Module, rows: Tensor, plain: bool = True) -> Projection:
+    """Return rows of a linear layer as a projection."""
+    bias = "bias" if getattr(module, "bias", None) is not None else None
+    return Projection(name, "weight", bias, rows, not isinstance(module, nn.Linear), plain)
+
+
 def projections(attention: Attention, layers: Mapping[str, Passed]) -> Found | None:
     """Return the projections among the layers that ran in a module; None if names say nothing."""
     heads, m = attention.queries.shape[1], attention.queries.shape[-1]
-    for query, key, _ in _SEPARATE:
-        if query in layers and key in layers:
-            q, k = layers[query], layers[key]
-            return _pair(attention, q, k, _rows(heads, m), _rows(_width(k) // m, m))
-    if "q_attn" in layers and "c_attn" in layers:  # GPT-2's attention to another sequence
-        q, k = layers["q_attn"], layers["c_attn"]
-        return _pair(attention, q, k, _rows(heads, m), _rows(heads, m))
+    width = m if attention.values is None else attention.values.shape[-1]
+    for query, *others in _SEPARATE:
+        if query in layers and others[0] in layers:
+            parts = [
+                (layers[name], _rows(_width(layers[name]) // size, size))
+                for name, size in zip(others, (m, width), strict=True)
+                if name in layers
+            ]
+            return _found(attention, (layers[query], _rows(heads, m)), *parts)
     for name in _BLOCKS:
         if name in layers:
             fused = layers[name]
-            groups = (_width(fused) // m - heads) // 2
-            keys = _rows(groups, m, heads * m)
-            return _pair(attention, fused, fused, _rows(heads, m), keys)
-    for name in _BY_HEAD:
-        if name in layers and _width(layers[name]) == 3 * heads * m:
-            fused = layers[name]
-            keys = _rows(heads, m, m, 3 * m)
-            return _pair(attention, fused, fused, _rows(heads, m, 0, 3 * m), keys)
-    return None
-
-
-def value_projection(attention: Attention, layers: Mapping[str, Passed]) -> Projection | None:
-    """Return the projection of values among the layers that ran in a module, if names say it."""
-    values = attention.values
-    if values is None:
-        return None
-    heads, m, width = attention.queries.shape[1], attention.queries.shape[-1], values.shape[-1]
-    for query, key, value in _SEPARATE:
-        if query in layers and key in layers and value in layers:
-            passed = layers[value]
-            return _values(values, passed, _rows(_width(passed) // width, width))
-    for name in _BLOCKS:  # values come last, whether queries stand there too or apart
-        if name in layers:
-            passed = layers[name]
-            groups = (_width(passed) - (0 if "q_attn" in layers else heads * m)) // (m + width)
-            return _values(values, passed, _rows(groups, width, _width(passed) - groups * width))
+            apart = layers.get("q_attn")  # GPT-2's attention to another sequence
+            start = 0 if apart else heads * m
+            groups = max(0, (_width(fused) - start) // (m + width))
+            keys, values = _rows(groups, m, start), _rows(groups, width, start + groups * m)
+            query_part = (apart or fused, _rows(heads, m))
+            return _found(attention, query_part, (fused, keys), (fused, values))
     for name in _BY_HEAD:
         if name in layers and _width(layers[name]) == 3 * heads * m and width == m:
-            return _values(values, layers[name], _rows(heads, m, 2 * m, 3 * m))
+            rows = (_rows(heads, m, place * m, 3 * m) for place in range(3))
+            return _found(attention, *((layers[name], part) for part in rows))
     return None
-
-
-def _values(values: Tensor, passed: Passed, rows: Tensor) -> Projection | None:
-    groups = len(rows)
-    if groups < 1 or values.shape[1] % groups or rows.max() >= _width(passed):
-        return None
-    return _projection(passed, rows, values[:, :: values.shape[1] // groups])
 
 
 def packed_projections(
-    name: str, module: nn.MultiheadAttention, attention: Attention
-) -> tuple[Found, Projection]:
+    name: str, module: nn.MultiheadAttention
+) -> tuple[Projection, Projection, Projection]:
     """Return the projections of torch's own module, which keeps all three in one matrix or apart."""
-    heads, m = attention.queries.shape[1], attention.queries.shape[-1]
+    heads, m = module.num_heads, module.head_dim
     packed = module.in_proj_weight is not None
     bias = "in_proj_bias" if module.in_proj_bias is not None else None
     query, key, value = (
@@ -118,8 +107,12 @@ def packed_projections(
         )
         for letter, start in (("q", 0), ("k", heads * m), ("v", 2 * heads * m))
     )
-    x, y = attention.inputs or (attention.queries, attention.keys)
-    return (query, key, x.data_ptr() == y.data_ptr() and x.shape == y.shape), value
+    return query, key, value
+
+
+def same_tokens(x: Tensor, y: Tensor) -> bool:
+    """Whether two tensors are one."""
+    return x.data_ptr() == y.data_ptr() and x.shape == y.shape
 
 
 def _width(passed: Passed) -> int:
@@ -130,29 +123,25 @@ def _rows(heads: int, m: int, start: int = 0, stride: int | None = None) -> Tens
     return start + torch.arange(heads)[:, None] * (stride or m) + torch.arange(m)
 
 
-def _pair(
-    attention: Attention, q: Passed, k: Passed, query_rows: Tensor, key_rows: Tensor
-) -> Found | None:
-    heads, groups = attention.queries.shape[1], key_rows.shape[0]
-    if groups < 1 or heads % groups or query_rows.max() >= _width(q) or key_rows.max() >= _width(k):
+def _found(attention: Attention, *parts: tuple[Passed, Tensor]) -> Found | None:
+    """Return the projections of queries, keys and, where they are there, values."""
+    products = (attention.queries, attention.keys, attention.values)
+    query, key, *value = (
+        None if product is None else _projection(*part, product)
+        for part, product in zip(parts, products, strict=False)
+    )
+    if query is None or key is None:
         return None
-    keys = attention.keys
-    if keys.shape[1] != groups:
-        keys = keys[:, :: keys.shape[1] // groups]
-    same = q.input.data_ptr() == k.input.data_ptr() and q.input.shape == k.input.shape
-    return (_projection(q, query_rows, attention.queries), _projection(k, key_rows, keys), same)
+    same = same_tokens(parts[0][0].input, parts[1][0].input)
+    return Found(query, key, value[0] if value else None, same)
 
 
-def _projection(passed: Passed, rows: Tensor, product: Tensor) -> Projection:
-    output = passed.output
+def _projection(passed: Passed, rows: Tensor, product: Tensor) -> Projection | None:
+    """Return what a layer's rows give; None where they do not fit the heads of the product."""
+    if not len(rows) or product.shape[1] % len(rows) or rows.max() >= _width(passed):
+        return None
+    output, product = passed.output, product[:, :: product.shape[1] // len(rows)]
     gathered = output[..., rows.to(output.device)]  # (B, τ, heads, m)
     plain = gathered.ndim == 4 and gathered.shape[:2] == (product.shape[0], product.shape[2])
     plain = plain and torch.equal(gathered.transpose(1, 2), product)
-    return Projection(
-        passed.name,
-        "weight",
-        "bias" if getattr(passed.module, "bias", None) is not None else None,
-        rows,
-        transposed=not isinstance(passed.module, nn.Linear),
-        plain=bool(plain),
-    )
+    return of_linear(passed.name, passed.module, rows, bool(plain))

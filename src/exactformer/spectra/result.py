@@ -46,25 +46,7 @@ class Spectrum:
     @cached_property
     def singular_values(self) -> pd.DataFrame:
         """One row for each layer, head and k: mean and spread of σ_k over inputs, and pooled."""
-        import pandas as pd
-
-        parts = []
-        for layer in self.layers:
-            head, k = (i.ravel() for i in np.indices(layer.mean.shape))
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "layer": layer.name,
-                        "head": head,
-                        "k": k + 1,
-                        "mean": layer.mean.ravel(),
-                        "spread": layer.spread.ravel(),
-                        "energy": layer.energy.ravel(),
-                        "pooled": layer.pooled.ravel(),
-                    }
-                )
-            )
-        return pd.concat(parts, ignore_index=True)
+        return self._rows(LayerSpectrum.by_value)
 
     @cached_property
     def planes(self) -> pd.DataFrame:
@@ -79,8 +61,14 @@ class Spectrum:
     def _rows(self, rows: Callable[[LayerSpectrum, int], list[dict[str, Any]]]) -> pd.DataFrame:
         import pandas as pd
 
-        heads = [(layer, head) for layer in self.layers for head in range(layer.heads)]
-        return pd.DataFrame([row for layer, head in heads for row in rows(layer, head)])
+        return pd.DataFrame(
+            [
+                {"layer": layer.name, "head": head, **row}
+                for layer in self.layers
+                for head in range(layer.heads)
+                for row in rows(layer, head)
+            ]
+        )
 
     @property
     def key_cache(self) -> dict[str, float] | None:

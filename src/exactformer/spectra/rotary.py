@@ -24,7 +24,7 @@ from torch import Tensor
 from exactformer.errors import InputError
 from exactformer.spectra.rotation import Rotation
 from exactformer.spectra.scores import Scores
-from exactformer.spectra.singular import symmetric_root
+from exactformer.spectra.singular import pooled_values
 
 Array = NDArray[np.float64]
 _ROWS = 32
@@ -84,9 +84,7 @@ class RotaryStatistics:
         rows = rows[:: max(1, len(rows) // _ROWS)][:_ROWS]
         if not len(rows):
             return
-        share = scores.heads // scores.kv_heads
-        keys = scores.keys[index].double().repeat_interleave(share, dim=0)
-        products = scores.queries[index][:, rows].double() @ keys.mT
+        products = scores.products(index, rows)
         seen = visible[rows]
         attention = products.masked_fill(~seen, -torch.inf).softmax(dim=-1)
         apart = (rows[:, None] - torch.arange(seen.shape[1], device=rows.device)).abs()
@@ -100,18 +98,15 @@ class RotaryStatistics:
     def result(self) -> dict[str, Array]:
         """Return the arrays that a layer's spectrum has for rotary heads."""
         turned = averaged(self._queries, self._planes, self._frequencies, self._pairs)
-        share = len(self._queries) // len(self._keys)
-        keys = symmetric_root(self._keys)
-        together = turned.reshape(-1, share, *turned.shape[1:]).sum(dim=1)
+        together = torch.unflatten(turned, 0, (len(self._keys), -1)).sum(dim=1)
         count = max(self._tokens, 1)
         energies = {
             name: moment.diagonal(dim1=-2, dim2=-1)[:, self._planes].sum(dim=-1) / count
             for name, moment in (("query", self._queries), ("key", self._keys))
         }
-        wide = keys.repeat_interleave(share, dim=0)
         return {
-            "pooled": torch.linalg.svdvals(symmetric_root(turned) @ wide).numpy(),
-            "shared_keys": torch.linalg.svdvals(symmetric_root(together) @ keys).numpy(),
+            "pooled": pooled_values(turned, self._keys),
+            "shared_keys": pooled_values(together, self._keys),
             "frequencies": self._frequencies.numpy(),
             "query_planes": energies["query"].numpy(),
             "key_planes": energies["key"].numpy(),

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from exactformer.spectra.primitives import Attention
 from exactformer.spectra.projections import Found, Passed
+from exactformer.spectra.scores import Projection
 
 NORMS = {
     "query": ("q_norm", "q_layernorm", "query_norm", "query_layernorm", "norm_q"),
@@ -86,14 +87,14 @@ def rotation_of(
     there: Tensor,
 ) -> tuple[Rotation | None, str]:
     """Return how a module rotates, and its positions: none, rotary, or why they are not read."""
-    if found is None or found[1].plain:
+    if found is None or found.key.plain:
         return None, ""
-    keys = _heads(attention.keys, len(found[1].rows))
-    sources = list(_sources("key", keys, found[1].module, found[1].rows, layers, norms))
+    keys = attention.keys[:, :: attention.keys.shape[1] // len(found.key.rows)]
+    sources = list(_sources("key", keys, found.key, layers, norms))
     if any(torch.equal(source, keys) for source in sources):
         return None, ""
     queries = attention.queries
-    asked = list(_sources("query", queries, found[0].module, found[0].rows, layers, norms))
+    asked = list(_sources("query", queries, found.query, layers, norms))
     for cos, sin in angles:
         for planes, turns in _ways(cos, sin, keys.shape[-1]):
             key = _before(keys, sources, planes, turns)
@@ -111,15 +112,10 @@ def rotation_of(
     return None, OTHER
 
 
-def _heads(keys: Tensor, groups: int) -> Tensor:
-    return keys if keys.shape[1] == groups else keys[:, :: keys.shape[1] // groups]
-
-
 def _sources(
     what: str,
     product: Tensor,
-    module: str,
-    rows: Tensor,
+    projection: Projection,
     layers: Mapping[str, Passed],
     norms: Mapping[str, Tensor],
 ) -> Iterator[Tensor]:
@@ -135,8 +131,9 @@ def _sources(
             if output.shape == (batch, tokens, heads * m):
                 yield output.reshape(batch, tokens, heads, m).transpose(1, 2)
     for passed in layers.values():
-        if passed.name == module and passed.output.shape[:2] == (batch, tokens):
-            yield passed.output[..., rows.to(passed.output.device)].transpose(1, 2)
+        if passed.name == projection.module and passed.output.shape[:2] == (batch, tokens):
+            rows = projection.rows.to(passed.output.device)
+            yield passed.output[..., rows].transpose(1, 2)
 
 
 def _ways(cos: Tensor, sin: Tensor, m: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -119,13 +119,23 @@ class Scores:
         """The m of queries and keys."""
         return self.queries.shape[-1]
 
+    @property
+    def share(self) -> int:
+        """Query heads for one key head."""
+        return self.heads // self.kv_heads
+
     def key_head(self, head: int) -> int:
         """Return the key head that a query head uses."""
-        return head // (self.heads // self.kv_heads)
+        return head // self.share
 
     def expanded_keys(self) -> Tensor:
         """Return keys with a head for each query head (B, heads, τ_k, m)."""
-        return self.keys.repeat_interleave(self.heads // self.kv_heads, dim=1)
+        return self.keys.repeat_interleave(self.share, dim=1)
+
+    def products(self, index: int, rows: Tensor) -> Tensor:
+        """Return q·k of some queries of one input with all its keys (heads, rows, τ_k), in float64."""
+        keys = self.keys[index].double().repeat_interleave(self.share, dim=0)
+        return self.queries[index][:, rows].double() @ keys.mT
 
     def check_finite(self, place: str = "") -> None:
         """Raise if a query or key of a token that is there is NaN or infinite."""

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -80,6 +82,14 @@ def symmetric_root(moment: Tensor) -> Tensor:
     values, vectors = torch.linalg.eigh(moment)
     root: Tensor = vectors * values.clamp(min=0).sqrt()[..., None, :] @ vectors.mT
     return root
+
+
+def pooled_values(queries: Tensor, keys: Tensor) -> NDArray[np.float64]:
+    """Return the values of all queries against all keys, by moments Σ QᵀQ (heads, m, m) and Σ KᵀK."""
+    share = len(queries) // len(keys)
+    product = symmetric_root(queries) @ symmetric_root(keys).repeat_interleave(share, dim=0)
+    values: NDArray[np.float64] = torch.linalg.svdvals(product).numpy()
+    return values
 
 
 def _triangle(x: Tensor) -> Tensor:

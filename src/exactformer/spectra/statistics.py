@@ -21,7 +21,7 @@ from exactformer.errors import InputError
 from exactformer.spectra.layers import LayerSpectrum
 from exactformer.spectra.rotary import RotaryStatistics
 from exactformer.spectra.scores import Scores
-from exactformer.spectra.singular import present, singular_values, symmetric_root
+from exactformer.spectra.singular import pooled_values, present, singular_values
 
 Array = NDArray[np.float64]
 
@@ -105,6 +105,10 @@ class LayerStatistics:
         if not self._inputs:
             raise InputError(f"module {self._name!r} saw no token: everything was padding")
         freedom = max(self._inputs - 1, 1)
+        if self._rotary is None:
+            more = {"pooled": pooled_values(self._query_moment, self._key_moment)}
+        else:
+            more = self._rotary.result()
         return LayerSpectrum(
             name=self._name,
             kind=self._kind,
@@ -122,15 +126,8 @@ class LayerStatistics:
             resolution=self._resolution,
             samples=np.stack(self._kept).astype(np.float32),
             positions=self._positions or "",
-            **({"pooled": self._pooled()} if self._rotary is None else self._rotary.result()),
+            **more,
         )
-
-    def _pooled(self) -> Array:
-        share = len(self._query_moment) // self._kv_heads
-        roots = [symmetric_root(moment) for moment in (self._query_moment, self._key_moment)]
-        product = roots[0] @ roots[1].repeat_interleave(share, dim=0)
-        pooled: Array = torch.linalg.svdvals(product).numpy()
-        return pooled
 
 
 def effective_rank(values: Array) -> Array:

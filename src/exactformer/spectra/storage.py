@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from exactformer.core.whole_files import write_bytes
 from exactformer.errors import FileFormatError
 from exactformer.spectra.layers import LayerSpectrum
@@ -41,14 +43,16 @@ def load(path: str | Path) -> Spectrum:
 
 
 def _facts(spectrum: Spectrum, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    for place, layer in enumerate(spectrum.layers):
-        arrays.update({f"{prefix}{place}.{n}": array.copy() for n, array in layer.arrays().items()})
+    layers = [dict(vars(layer)) for layer in spectrum.layers]
+    for place, layer in enumerate(layers):
+        for name in [name for name, value in layer.items() if isinstance(value, np.ndarray)]:
+            arrays[f"{prefix}{place}.{name}"] = layer.pop(name).copy()
     control = spectrum.control
     return {
         "model": spectrum.model,
         "agreement": spectrum.agreement,
         "centred": spectrum.centred,
-        "layers": [layer.facts() for layer in spectrum.layers],
+        "layers": layers,
         "left_out": [asdict(left) for left in spectrum.left_out],
         "control": None if control is None else _facts(control, f"{prefix}control.", arrays),
     }

@@ -48,6 +48,8 @@ def test_at_full_rank_the_model_is_the_original_saved_loaded_and_generating(
     shrunk = ef.shrink_cache(model, ids, cache=1.0)
     torch.testing.assert_close(logits(shrunk.model, ids), logits(model, ids), atol=1e-5, rtol=0)
     shrunk.save(tmp_path)
+    modes = {path.stat().st_mode for path in tmp_path.iterdir()}
+    assert len(modes) == 1  # weights can be read by whoever can read the rest
     for loaded in (ef.load_shrunk(tmp_path), AutoModelForCausalLM.from_pretrained(tmp_path)):
         assert torch.equal(logits(loaded, ids), logits(shrunk.model, ids))
     kind = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}

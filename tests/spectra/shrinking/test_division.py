@@ -56,6 +56,16 @@ def test_a_mask_that_all_inputs_share_is_not_divided() -> None:
     assert all(b.kwargs["src_mask"].shape == (5, 5) for b in (*division.fitted, *division.held_out))
 
 
+def test_a_tensor_that_is_given_twice_stays_one() -> None:
+    """Otherwise a module that attends to its own tokens would count as one that attends to others."""
+    torch.manual_seed(0)
+    attention, x = nn.MultiheadAttention(16, 2, batch_first=True).eval(), numbered(9, 5, 16)
+    division = divided(attention, (x, x, x), None, None, 16)
+    assert [len(b.args[0]) for b in (*division.fitted, *division.held_out)] == [7, 2]
+    for batch in (*division.fitted, *division.held_out):
+        assert batch.args[0] is batch.args[1] is batch.args[2]
+
+
 def test_tokens_are_not_taken_for_inputs() -> None:
     """(tokens, inputs, width): a part of the tokens sees less, and gives other outputs."""
     x = torch.randn(12, 3, 16)

@@ -101,8 +101,11 @@ def case(make: Callable[[], Case]) -> tuple[nn.Module, dict[str, Any]]:
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             parameter += 0.3 * torch.randn_like(parameter)
-    unnamed = {f"argument_{i}": value for i, value in enumerate(batch.args)}
-    return Called(model).eval(), {**unnamed, **batch.kwargs}
+    return Called(model).eval(), named(batch)
+
+
+def named(batch: Batch) -> dict[str, Any]:
+    return {**{f"argument_{i}": x for i, x in enumerate(batch.args)}, **batch.kwargs}
 
 
 def output(model: nn.Module, inputs: dict[str, Any]) -> Tensor:
@@ -320,6 +323,14 @@ def test_a_model_that_is_one_attention_module_is_replaced_whole() -> None:
     assert attention.shape == (3, 4, 9, 9)
     assert torch.allclose(attention.sum(dim=-1), torch.ones(3, 4, 9))
     assert torch.allclose(single, outputs[0], atol=1e-5)
+
+
+def test_a_shrunk_encoder_of_torch_takes_padding_without_a_switch() -> None:
+    """torch's short cut for padded batches reads weights that a smaller head does not have."""
+    model, batch = build(families.torch_encoder)
+    small = ef.shrink_heads(Called(model).eval(), named(batch), head_dim=4).model
+    with torch.no_grad():
+        assert torch.equal(small(**named(batch)), output(small, named(batch)))
 
 
 def test_a_shrunk_model_is_analysed_like_any_other() -> None:

@@ -47,6 +47,18 @@ def test_what_is_saved_comes_back(
     assert counts[0] == (counts[1] if shrunk.report.stock else counts[2])
 
 
+@pytest.mark.parametrize("values", [False, True])
+def test_a_module_of_torch_inside_a_saved_model_comes_back(values: bool, tmp_path: Path) -> None:
+    model, batch = families.build(families.siglip)
+    shrunk = ef.shrink_heads(model, batch.kwargs, head_dim=3, values=values)
+    shrunk.save(tmp_path)
+    with torch.no_grad():
+        expected = batch.call(shrunk.model).pooler_output
+        assert torch.equal(batch.call(load_shrunk(tmp_path)).pooler_output, expected)
+        plain = transformers.AutoModel.from_pretrained(tmp_path).eval()
+        assert torch.allclose(batch.call(plain).pooler_output, expected, atol=1e-4)
+
+
 @pytest.mark.slow
 def test_plain_transformers_reads_the_folder_in_a_process_of_its_own(tmp_path: Path) -> None:
     """No import of ours: what is written is an ordinary model."""

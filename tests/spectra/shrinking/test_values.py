@@ -84,7 +84,7 @@ def test_the_predicted_error_is_that_of_what_attention_adds(make: Callable[[], C
 def squared_difference(model: nn.Module, changed: nn.Module, layer: Layer, batch: Batch) -> float:
     """Σ_t ‖(W o + b) − (W'o' + b')‖², token by token."""
     total = 0.0
-    for _, pairs in paired(model, changed, [batch], layer.calls):
+    for pairs in paired(model, changed, [batch], layer.calls):
         for was, now in pairs.values():
             old, new = (
                 added(part, layer, scores, was.query_tokens)

@@ -8,12 +8,13 @@ depends on the ranks below: a threshold is searched at which the ranks add up.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp, log
 
 import torch
 from torch import Tensor
 
 from exactformer.spectra.caching.latents import basis
-from exactformer.spectra.caching.moments import Covariance, LayerMoments
+from exactformer.spectra.caching.moments import LayerMoments, spread
 
 _TRIES = 3
 _NEAR = 0.03
@@ -59,9 +60,8 @@ def _spectra_above(
     for layer in moments:
         below = latents[-lookback:]
         rows = torch.cat([layer.sample, *below], dim=1)
-        sums = Covariance()
-        sums.add_roughly(rows)
-        found = basis(*sums.result(), layer.roots)
+        squares = (rows.mT @ rows).double()  # in single precision, which is enough for ranks
+        found = basis(*spread(len(rows), rows.sum(dim=0).double(), squares), layer.roots)
         rank = int((found.values > threshold).sum())
         lower = rows[:, len(layer.mean) :]
         latents.append(found.keep(rank)(layer.sample, lower))
@@ -71,8 +71,6 @@ def _spectra_above(
 
 def _next(seen: Sequence[tuple[float, int]], total: int) -> float:
     """Return a threshold nearer to the total: the secant of ranks against the logarithm."""
-    from math import exp, log
-
     if len(seen) == 1:
         return seen[0][0] * max(0.05, min(20.0, seen[0][1] / total)) ** 2
     (first, many), (second, few) = seen[-2:]

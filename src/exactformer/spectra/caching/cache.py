@@ -67,16 +67,6 @@ class LatentLayer(_Texts, DynamicLayer):  # type: ignore[misc]
         return self._room[:, :, : self._tokens]
 
     @property
-    def latents(self) -> Tensor | None:
-        """Latents (batch, tokens, rank)."""
-        return None if self._room is None else self.numbers.mT
-
-    @latents.setter
-    def latents(self, value: Tensor) -> None:
-        self._room, self._tokens = None, 0
-        self.append(value)
-
-    @property
     def reserved(self) -> int:
         """Bytes of memory, the room for further tokens included."""
         return sum(t.nbytes for t in (self._room, self.first) if t is not None)
@@ -84,26 +74,19 @@ class LatentLayer(_Texts, DynamicLayer):  # type: ignore[misc]
     def append(self, latents: Tensor) -> None:
         """Add the latents (batch, tokens, rank) of further tokens."""
         new, end = latents.mT, self._tokens + latents.shape[1]
-        if torch.is_grad_enabled() and (new.requires_grad or self._tracked()):
-            self._room = new if self._room is None else torch.cat([self.numbers, new], 2)
+        old = latents.new_zeros(len(new), new.shape[1], 0) if self._room is None else self._room
+        if torch.is_grad_enabled() and (new.requires_grad or old.requires_grad):
+            self._room = torch.cat([old[:, :, : self._tokens], new], 2)
         else:
-            if self._room is None or end > self._room.shape[2] or self._closed():
+            # What belongs to a gradient, or to inference mode, may not be written to from outside.
+            closed = old.is_inference() and not torch.is_inference_mode_enabled()
+            if closed or old.requires_grad or end > old.shape[2]:
                 room = new.new_zeros(*new.shape[:2], _capacity(end))
-                if self._room is not None:
-                    room[:, :, : self._tokens] = self.numbers
-                self._room = room
-            self._room[:, :, self._tokens : end] = new
+                room[:, :, : self._tokens] = old[:, :, : self._tokens]
+                old = room
+            old[:, :, self._tokens : end] = new
+            self._room = old
         self._tokens = end
-
-    def _tracked(self) -> bool:
-        return self._room is not None and self._room.requires_grad
-
-    def _closed(self) -> bool:
-        """Whether the room may not be written to: it belongs to inference mode, or to a gradient."""
-        assert self._room is not None
-        return self._tracked() or (
-            self._room.is_inference() and not torch.is_inference_mode_enabled()
-        )
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> Any:
         """Refuse keys and values: this layer holds latents."""
@@ -157,10 +140,9 @@ class LatentCache(_Texts, Cache):  # type: ignore[misc]
     @property
     def nbytes(self) -> int:
         """Bytes that the tokens in the cache take."""
-        layers: list[Any] = self.layers
-        held = [t for layer in layers for t in (layer.latents, layer.first)]
-        held += [self.positions, self.places]
-        return sum(t.nbytes for t in held if t is not None)
+        layers: list[Any] = [layer for layer in self.layers if layer.is_initialized]
+        held = [t for layer in layers for t in (layer.numbers, layer.first)]
+        return sum(t.nbytes for t in (*held, self.positions, self.places) if t is not None)
 
     @property
     def reserved(self) -> int:

@@ -10,7 +10,7 @@ layer at a time, so that the memory needed is that of one layer. In each layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from exactformer.progress import progress as progress_bar
 from exactformer.spectra.cache_config import LatentCacheConfig
 from exactformer.spectra.caching.attention import LatentAttention
 from exactformer.spectra.caching.cache import LatentCache
@@ -26,8 +27,8 @@ from exactformer.spectra.caching.fitted import FittedLayer, Stream, restore, sav
 from exactformer.spectra.caching.latents import Latent
 from exactformer.spectra.caching.methods import Method, Plan, fit
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
-from exactformer.spectra.caching.moments import Covariance, LayerMoments
-from exactformer.spectra.caching.rotary import RotaryLayer
+from exactformer.spectra.caching.moments import LayerMoments, spread
+from exactformer.spectra.caching.rotary import RotaryLayer, body_of, entering
 from exactformer.spectra.caching.scores import predicted_change
 
 _RIDGE = 0.05
@@ -47,7 +48,7 @@ def calibrate(
     method: Method = "joint",
     lookback: int,
     refit: bool = True,
-    tell: Callable[[int], None] = lambda done: None,
+    progress: bool = False,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[LatentCacheForCausalLM, list[FittedLayer]]:
     """Return a copy of the model with latents in its cache, and what was found on the way.
@@ -56,42 +57,40 @@ def calibrate(
     """
     small = outline(original, plans, lookback, method)
     fitted: list[FittedLayer] = []
-    blocks = [_block_of(small, layer) for layer in layers]
+    blocks = list(body_of(small.network).layers)
     streams = [_entry(original, rows) for rows in torch.split(windows, _ROWS)]
     if checkpoint is not None:
         fitted = restore(checkpoint, [block.self_attn for block in blocks], plans, streams)
     each = list(zip(layers, blocks, moments, plans, strict=True))
-    for layer, block, seen, plan in each[len(fitted) :]:
-        attention: Any = block.self_attn
-        below = range(max(0, layer.index - lookback), layer.index)
-        entering = [_entering(attention, block, s.after, **s.settings)[0] for s in streams]
-        known = [
-            torch.cat([attention.state(x), *(s.latents[i] for i in below)], dim=-1)
-            for x, s in zip(entering, streams, strict=True)
-        ]
-        found = fit(method, layer, seen, *_spread(known), plan)
-        _fill(attention, found, seen)
-        mixed, wanted = [], []
-        for x, u, s in zip(entering, known, streams, strict=True):
-            s.latents[layer.index] = attention.encode(u)
-            output, behind = _through(layer.block, s.before, s.settings, layer.attention)
+    with progress_bar("fitting latents, layers", len(each), progress, done=len(fitted)) as tell:
+        for layer, block, seen, plan in each[len(fitted) :]:
+            attention: Any = block.self_attn
+            below = range(max(0, layer.index - lookback), layer.index)
+            entering = [_entering(attention, block, s.after, **s.settings)[0] for s in streams]
+            known = [
+                torch.cat([attention.state(x), *(s.latents[i] for i in below)], dim=-1)
+                for x, s in zip(entering, streams, strict=True)
+            ]
+            found = fit(method, layer, seen, *_spread(known), plan)
+            _fill(attention, found, seen)
+            mixed, wanted = [], []
+            for x, u, s in zip(entering, known, streams, strict=True):
+                s.latents[layer.index] = attention.encode(u)
+                output, behind = _through(layer.block, s.before, s.settings, layer.attention)
+                if refit:
+                    mixed.append(_mixed(attention, x, _with_cache(s, below)))
+                    wanted.append(s.before + output - s.after)
+                s.before = behind
             if refit:
-                mixed.append(_mixed(attention, x, _with_cache(s, below)))
-                wanted.append(s.before + output - s.after)
-            s.before = behind
-        if refit:
-            _refit(attention.o_proj, mixed, wanted)
-        for s in streams:
-            s.after = _run(block, s.after, _with_cache(s, below))
-            s.latents.pop(layer.index - lookback - 1, None)
-        asked = _second([attention.queries(x) for x in entering])
-        keys = found.residual[: layer.sizes.keys, : layer.sizes.keys]
-        turn = streams[0].settings["position_embeddings"]
-        change = predicted_change(asked, keys, turn, layer.sizes)
-        fitted.append(_account(layer, plan, seen, found, change, streams))
-        if checkpoint is not None:
-            save(checkpoint, attention, fitted[-1], [] if layer is layers[-1] else streams)
-        tell(layer.index + 1)
+                _refit(attention.o_proj, mixed, wanted)
+            for s in streams:
+                s.after = _run(block, s.after, _with_cache(s, below))
+                s.latents.pop(layer.index - lookback - 1, None)
+            asked = _second([attention.queries(x) for x in entering])
+            fitted.append(_account(layer, plan, seen, found, asked, streams))
+            if checkpoint is not None:
+                save(checkpoint, attention, fitted[-1], [] if layer is layers[-1] else streams)
+            tell(layer.index + 1)
     small.config.expected_strain = sum(one.strain for one in fitted)
     return small, fitted
 
@@ -124,7 +123,7 @@ class _Stop(Exception):  # noqa: N818
 
 def _entry(model: Any, rows: Tensor) -> Stream:
     """Return some windows as they enter the first layer, with the settings of all layers."""
-    first = getattr(model, model.base_model_prefix).layers[0]
+    first = body_of(model).layers[0]
     hidden, settings = _entering(first, model, input_ids=rows, use_cache=False)
     settings = {**settings, "use_cache": False, "past_key_values": None}
     return Stream(settings, hidden, hidden.clone())
@@ -137,7 +136,7 @@ def _entering(
     seen: dict[str, Any] = {}
 
     def stop(_module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        seen.update(kwargs if "hidden_states" in kwargs else {**kwargs, "hidden_states": args[0]})
+        seen.update({**kwargs, "hidden_states": entering(args, kwargs)})
         raise _Stop
 
     with module.register_forward_pre_hook(stop, with_kwargs=True), suppress(_Stop):
@@ -186,10 +185,11 @@ def _mixed(attention: LatentAttention, x: Tensor, settings: dict[str, Any]) -> T
 
 def _spread(known: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return mean and covariance of states with the latents below them, but for first tokens."""
-    sums = Covariance()
-    for rows in known:
-        sums.add(rows[:, 1:].flatten(0, 1))
-    return sums.result()
+    count, total, squares = 0, torch.zeros(()), torch.zeros(())
+    for one in known:
+        rows = one[:, 1:].flatten(0, 1).double()
+        count, total, squares = count + len(rows), total + rows.sum(dim=0), squares + rows.mT @ rows
+    return spread(count, total, squares)
 
 
 def _second(queries: Sequence[Tensor]) -> Tensor:
@@ -225,23 +225,21 @@ def _refit(output: nn.Linear, mixed: Sequence[Tensor], wanted: Sequence[Tensor])
     output.weight.data += change.to(output.weight.dtype)
 
 
-def _block_of(small: LatentCacheForCausalLM, layer: RotaryLayer) -> Any:
-    network: Any = small.network
-    return getattr(network, network.base_model_prefix).layers[layer.index]
-
-
 def _account(
     layer: RotaryLayer,
     plan: Plan,
     moments: LayerMoments,
     found: Latent,
-    scores: float,
+    queries: Tensor,
     streams: Sequence[Stream],
 ) -> FittedLayer:
+    """Return what was found of a layer whose queries have the second moments ``queries``."""
     off = sum(float((s.after - s.before).square().sum()) for s in streams)
     size = sum(float(s.before.square().sum()) for s in streams)
     spread = float(moments.covariance.diagonal().sum())
     lost = float(found.residual.diagonal().sum())
+    keys = found.residual[: layer.sizes.keys, : layer.sizes.keys]
+    turn = streams[0].settings["position_embeddings"]
     return FittedLayer(
         name=layer.name,
         state=layer.sizes.state,
@@ -249,6 +247,6 @@ def _account(
         predicted=float((moments.fisher * found.residual).sum()) / 2,
         strain=float((moments.fisher.diagonal() * found.residual.diagonal()).sum()) / 2,
         residual=(max(lost, 0.0) / spread) ** 0.5 if spread > 0 else 0.0,
-        scores=scores,
+        scores=predicted_change(queries, keys, turn, layer.sizes),
         output=(off / size) ** 0.5 if size > 0 else 0.0,
     )

@@ -80,24 +80,29 @@ class Checkpoint:
 
     def read(self, name: str) -> Part | None:
         """Return what a file holds, on the device of the fit; ``None`` where there is none."""
-        found = self._read(name, whole=True)
-        if found is None:
+        from safetensors import SafetensorError, safe_open
+
+        path = self._path(name)
+        if not path.is_file():
             return None
-        tensors, header = found
+        try:
+            with safe_open(path, framework="pt") as file:
+                header = json.loads((file.metadata() or {})[_KEY])
+                # A copy lies in memory as the tensors of a fit do: sums depend on alignment.
+                tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
+            if not isinstance(header, dict) or not isinstance(header.get("facts"), dict):
+                raise TypeError("its header has no facts")
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            reason = f"is truncated or not a part of a checkpoint ({error})"
+            raise self.refusal(name, reason) from None
         seal = header.pop("seal", None)
         if header.get("run") != self._run or header.get("name") != f"{self._part}/{name}":
             raise self.refusal(name, "belongs to another fit")
         if seal != digest_of(tensors, header):
             raise AlteredFileError(
-                f"{self._path(name)} is not what was written: its seal is broken. {self._way_out}"
+                f"{path} is not what was written: its seal is broken. {self._way_out}"
             )
         return {key: tensor.to(self._device) for key, tensor in tensors.items()}, header["facts"]
-
-    def done(self, name: str) -> int:
-        """Return the count in a file's facts, not yet compared with its seal; 0 without a file."""
-        found = self._read(name, whole=False)
-        count = 0 if found is None else found[1]["facts"].get("done")
-        return count if isinstance(count, int) else 0
 
     def has(self, name: str) -> bool:
         """Whether there is a file."""
@@ -110,25 +115,6 @@ class Checkpoint:
     def refusal(self, name: str, reason: str) -> FileFormatError:
         """Return the error that a file is not what it should be."""
         return FileFormatError(f"{self._path(name)} {reason}. {self._way_out}")
-
-    def _read(self, name: str, whole: bool) -> Part | None:
-        from safetensors import SafetensorError, safe_open
-
-        path = self._path(name)
-        if not path.is_file():
-            return None
-        try:
-            with safe_open(path, framework="pt") as file:
-                header = json.loads((file.metadata() or {})[_KEY])
-                names = list(file.keys()) if whole else []
-                # A copy lies in memory as the tensors of a fit do: sums depend on alignment.
-                tensors = {key: file.get_tensor(key).clone() for key in names}
-            if not isinstance(header, dict) or not isinstance(header.get("facts"), dict):
-                raise TypeError("its header has no facts")
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            reason = f"is truncated or not a part of a checkpoint ({error})"
-            raise self.refusal(name, reason) from None
-        return tensors, header
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.safetensors"

@@ -60,11 +60,6 @@ class Stream:
     """By layer, those that a layer above may read: (rows, length, rank)."""
 
 
-def layers_done(checkpoint: Checkpoint) -> int:
-    """Return the layers behind which states were saved."""
-    return checkpoint.done(_STATES)
-
-
 def save(
     checkpoint: Checkpoint,
     attention: LatentAttention,

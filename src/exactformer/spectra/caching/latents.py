@@ -15,7 +15,7 @@ orthonormal is taken: latents then have the size of states, and rounding them do
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -43,11 +43,6 @@ class Latent:
     residual: Tensor
     """(state, state): the covariance of u − û."""
 
-    @property
-    def rank(self) -> int:
-        """Numbers in the latent."""
-        return self.encode.shape[0]
-
     def linear(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return weight and bias of c as a map of (u, z), and of û as a map of (z, c)."""
         shift = self.mean - self.predict @ self.mean_below
@@ -66,51 +61,27 @@ class Basis:
 
     values: Tensor
     """λ, descending."""
-    encode: Tensor
-    decode: Tensor
-    mean: Tensor
-    predict: Tensor
-    mean_below: Tensor
-    covariance: Tensor
-    """Of u − μ − P (z − ν)."""
+    whole: Latent
+    """All of them; ``residual`` is that of none, the covariance of u − μ − P (z − ν)."""
 
     def keep(self, rank: int) -> Latent:
         """Return the latent of a given rank; at full rank it is the state itself."""
-        state = len(self.mean)
-        if rank >= state:
-            one = torch.eye(state, dtype=self.mean.dtype, device=self.mean.device)
-            none = torch.zeros_like(self.mean)
-            return Latent(one, one, none, 0 * self.predict, self.mean_below, 0 * one)
-        return latent(
-            self.encode[:rank],
-            self.decode[:, :rank],
-            self.mean,
-            self.covariance,
-            self.predict,
-            self.mean_below,
+        whole = self.whole
+        if rank >= len(whole.mean):
+            one = torch.eye(len(whole.mean), dtype=whole.mean.dtype, device=whole.mean.device)
+            none = torch.zeros_like(whole.mean)
+            return Latent(one, one, none, 0 * whole.predict, whole.mean_below, 0 * one)
+        return orthonormal(
+            replace(whole, encode=whole.encode[:rank], decode=whole.decode[:, :rank])
         )
 
 
-def latent(
-    encode: Tensor,
-    decode: Tensor,
-    mean: Tensor,
-    covariance: Tensor,
-    predict: Tensor | None = None,
-    mean_below: Tensor | None = None,
-) -> Latent:
-    """Return the map B A with orthonormal columns in the place of B's."""
-    q, r = torch.linalg.qr(decode)
-    encode = r @ encode
-    left = torch.eye(len(mean), dtype=mean.dtype, device=mean.device) - q @ encode
-    return Latent(
-        encode,
-        q,
-        mean,
-        mean.new_zeros(len(mean), 0) if predict is None else predict,
-        mean.new_zeros(0) if mean_below is None else mean_below,
-        left @ covariance @ left.T,
-    )
+def orthonormal(latent: Latent) -> Latent:
+    """Return the same map with orthonormal columns in B; the given ``residual`` is that of none."""
+    q, r = torch.linalg.qr(latent.decode)
+    encode = r @ latent.encode
+    left = torch.eye(len(q), dtype=q.dtype, device=q.device) - q @ encode
+    return replace(latent, encode=encode, decode=q, residual=left @ latent.residual @ left.T)
 
 
 def basis(mean: Tensor, covariance: Tensor, roots: tuple[Tensor, Tensor]) -> Basis:
@@ -134,7 +105,8 @@ def basis(mean: Tensor, covariance: Tensor, roots: tuple[Tensor, Tensor]) -> Bas
     values, vectors = torch.linalg.eigh(root @ left @ root)
     values, vectors = values.flip(0).clamp(min=0), vectors.flip(1)
     return Basis(
-        values, vectors.T @ root, inverse @ vectors, mean[here], predict, mean[below], left
+        values,
+        Latent(vectors.T @ root, inverse @ vectors, mean[here], predict, mean[below], left),
     )
 
 

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from exactformer.errors import InputError
 from exactformer.spectra.caching.allotment import allot, largest
-from exactformer.spectra.caching.latents import Latent, basis, latent, metric_roots
+from exactformer.spectra.caching.latents import Latent, basis, metric_roots, orthonormal
 from exactformer.spectra.caching.moments import LayerMoments
 from exactformer.spectra.caching.rotary import RotaryLayer, Sizes
 
@@ -127,7 +127,9 @@ def fit(
             encode[:, p], decode[p] = found.encode, found.decode
         encodes.append(encode)
         decodes.append(decode)
-    return latent(torch.cat(encodes), torch.cat(decodes, dim=1), mean, covariance)
+    nothing_below = mean.new_zeros(state, 0), mean.new_zeros(0)
+    whole = Latent(torch.cat(encodes), torch.cat(decodes, dim=1), mean, *nothing_below, covariance)
+    return orthonormal(whole)
 
 
 def _roots(method: Method, moments: LayerMoments, block: Block) -> tuple[Tensor, Tensor]:

@@ -150,12 +150,21 @@ def rotary_layers(model: nn.Module) -> list[RotaryLayer]:
     return layers
 
 
+def body_of(model: Any) -> Any:
+    """Return the model without its head: embeddings, layers, a rotary embedding."""
+    return getattr(model, model.base_model_prefix)
+
+
 def rotary_of(model: nn.Module) -> nn.Module:
     """Return the module that turns positions into angles."""
-    owner: Any = model
-    body = getattr(owner, owner.base_model_prefix)
-    rotary: nn.Module = body.rotary_emb
+    rotary: nn.Module = body_of(model).rotary_emb
     return rotary
+
+
+def entering(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Return the hidden states among the arguments of a module."""
+    states: Tensor = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+    return states
 
 
 def verify(model: nn.Module, layers: Sequence[RotaryLayer], ids: Tensor) -> float:
@@ -165,8 +174,7 @@ def verify(model: nn.Module, layers: Sequence[RotaryLayer], ids: Tensor) -> floa
     def compare(layer: RotaryLayer) -> Any:
         def hook(_module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
             nonlocal worst
-            x = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
-            cos, sin = kwargs["position_embeddings"]
+            x, (cos, sin) = entering(args, kwargs), kwargs["position_embeddings"]
             own, ours = output[0], layer.attend(x, cos, sin, kwargs.get("attention_mask"))
             off = float((own - ours).abs().max() / own.abs().max().clamp(min=1e-30))
             if not off <= _AGREE:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.spectra.caching.attention import LatentAttention
-from exactformer.spectra.caching.rotary import Sizes, rotated, split
+from exactformer.spectra.caching.rotary import Sizes, entering, rotated, split
 
 
 def predicted_change(
@@ -53,7 +53,7 @@ def measured_changes(model: nn.Module, windows: Tensor) -> list[float]:
     counted[:, 0] = False
 
     def look(module: Any, args: Any, kwargs: dict[str, Any], _output: Any) -> None:
-        x = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+        x = entering(args, kwargs)
         turn = kwargs["position_embeddings"] if "position_embeddings" in kwargs else args[1]
         cache, place = kwargs["past_key_values"], module.layer_idx
         latents = [*cache.below(place, module.lookback), cache.layers[place].numbers]

@@ -16,22 +16,23 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.errors import InputError
-from exactformer.progress import progress as progress_bar
-from exactformer.spectra.caching import methods, storage
+from exactformer.spectra.caching import methods
 from exactformer.spectra.caching.calibration import calibrate
 from exactformer.spectra.caching.checkpoint import Checkpoint, opened
 from exactformer.spectra.caching.evaluation import cache_bytes, losses, losses_and_strains
-from exactformer.spectra.caching.fitted import FittedLayer, layers_done
+from exactformer.spectra.caching.fitted import FittedLayer
 from exactformer.spectra.caching.identity import digest_of, identity
 from exactformer.spectra.caching.methods import Method, Plan
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
-from exactformer.spectra.caching.moments import LayerMoments, gather, windows_read
+from exactformer.spectra.caching.moments import LayerMoments, gather
 from exactformer.spectra.caching.report import CacheReport
 from exactformer.spectra.caching.rotary import RotaryLayer, rotary_layers, verify
 from exactformer.spectra.caching.scores import measured_changes
 from exactformer.spectra.caching.windows import LONGEST, SHORTEST, parted, windows_of
 from exactformer.spectra.preparation import float_dtype, load, prepared
 from exactformer.spectra.shrinking.report import Saving
+from exactformer.spectra.shrinking.shrink import smallest
+from exactformer.spectra.shrinking.storage import save_model
 from exactformer.spectra.texts import tokenizer_at
 from exactformer.version import __version__
 
@@ -61,7 +62,8 @@ class ShrunkCache:
 
         ``ef.load_shrunk`` reads it, and after ``import exactformer`` ``AutoModelForCausalLM`` does.
         """
-        storage.save(self.model, self.tokenizer, self.report.to_dict(), folder)
+        report = self.report.to_dict()
+        save_model(self.model, folder, "cache-report.json", report, self.tokenizer)
 
 
 def shrink_cache(
@@ -134,9 +136,7 @@ def shrink_cache(
             run = _run(model, ready, fit_on, measure_on) | {"cache": cache, "max_loss": max_loss}
             run |= {"method": method, "lookback": depth, "seed": seed}
             saved = stack.enter_context(opened(checkpoint, run, place))
-        read = 0 if saved is None else windows_read(saved)
-        with progress_bar("reading text, windows", len(fit_on), progress, done=read) as tell:
-            moments = gather(ready, layers, fit_on, seed=seed, tell=tell, checkpoint=saved)
+        moments = gather(ready, layers, fit_on, seed=seed, progress=progress, checkpoint=saved)
         options = method, depth, float_dtype(model), progress, saved
         search = _Search(ready, layers, moments, fit_on, measure_on, *options)
         found = search.at(cache) if cache is not None else search.within(max_loss or 0.0)
@@ -186,20 +186,18 @@ class _Search:
             )
         saved = None if self.checkpoint is None else self.checkpoint.part(f"cache-{float(share)}")
         plans = self._plans(total, saved)
-        done = 0 if saved is None else layers_done(saved)
-        with progress_bar("fitting latents, layers", len(plans), self.show, done=done) as tell:
-            small, fitted = calibrate(
-                self.model,
-                self.layers,
-                self.fit_on,
-                self.moments,
-                plans,
-                method=self.method,
-                lookback=self.lookback,
-                refit=share < 1,
-                tell=tell,
-                checkpoint=saved,
-            )
+        small, fitted = calibrate(
+            self.model,
+            self.layers,
+            self.fit_on,
+            self.moments,
+            plans,
+            method=self.method,
+            lookback=self.lookback,
+            refit=share < 1,
+            progress=self.show,
+            checkpoint=saved,
+        )
         return _Found(small, fitted, *losses_and_strains(small, self.measure_on))
 
     def _plans(self, total: int, checkpoint: Checkpoint | None) -> list[Plan]:
@@ -214,16 +212,12 @@ class _Search:
 
     def within(self, max_loss: float) -> _Found:
         """Bisect for the smallest cache whose perplexity rises by at most ``max_loss``."""
-        low, high, best = 0, _STEPS, None
-        while high - low > 1:
-            middle = (low + high) // 2
-            tried = self.at(middle / _STEPS)
-            rise = float((tried.losses - self.before).mean().exp()) - 1
-            if rise <= max_loss:
-                best, high = tried, middle
-            else:
-                low = middle
-        return best if best is not None else self.at(1.0)
+        shares = [step / _STEPS for step in range(1, _STEPS + 1)]
+
+        def rise(found: _Found) -> float:
+            return float((found.losses - self.before).mean().exp()) - 1
+
+        return smallest(shares, self.at, rise, max_loss)
 
     def account(self, found: _Found) -> CacheReport:
         """Write the report, and set the limit from which text counts as unfamiliar."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -42,34 +43,27 @@ def account(
     error, total = (
         sum(float(getattr(f, name).sum()) for f in fitted) for name in ("error", "total")
     )
-    sizes = [_scores_of(small, f, form) for f in fitted]
     values = [f.values for f in fitted if f.values is not None]
+    both = (
+        [_Sizes.before(layer) for layer in layers],
+        [_Sizes.after(small, f, form) for f in fitted],
+    )
+
+    def saving(count: Callable[[_Sizes], int]) -> Saving:
+        return Saving(*(sum(map(count, sizes)) for sizes in both))
+
     return ShrinkReport(
         model=type(original).__name__,
         method=method,
         form=form,
         heads=tuple(h for f in fitted for h in _heads(f, changes[f.plan.layer.name])),
         parameters=Saving(_count(original), _count(small)),
-        projection_parameters=Saving(
-            sum(_rows(original, layer, [layer.head_dim] * layer.kv_heads) for layer in layers)
-            + sum(_value_rows(original, layer, layer.value_dim, True) for layer in layers),
-            sum(_rows(original, f.plan.layer, f.plan.dims) for f in fitted)
-            + sum(_value_rows_left(original, small, f, form) for f in fitted),
-        ),
-        key_cache=Saving(
-            sum(layer.kv_heads * layer.head_dim * item_bytes for layer in layers),
-            sum(layer.kv_heads * r * item_bytes for r, layer in zip(sizes, layers, strict=True)),
-        ),
-        value_cache=Saving(
-            sum(layer.kv_heads * layer.value_dim * item_bytes for layer in layers),
-            sum(f.plan.layer.kv_heads * _mixed_size(small, f, form) * item_bytes for f in fitted),
-        )
+        projection_parameters=saving(lambda sizes: sizes.weights(original)),
+        key_cache=saving(lambda sizes: sizes.layer.kv_heads * sizes.scored * item_bytes),
+        value_cache=saving(lambda sizes: sizes.layer.kv_heads * sizes.mixed * item_bytes)
         if values
         else None,
-        score_flops=Saving(
-            sum(2 * layer.heads * layer.head_dim for layer in layers),
-            sum(2 * layer.heads * r for r, layer in zip(sizes, layers, strict=True)),
-        ),
+        score_flops=saving(lambda sizes: 2 * sizes.layer.heads * sizes.scored),
         predicted_score_error=_relative(error, total),
         predicted_value_error=_relative(sum(v.error for v in values), sum(v.total for v in values))
         if values
@@ -79,6 +73,43 @@ def account(
         metric=None if metric is None else Saving(float(metric(original)), float(metric(small))),
         notes=tuple(n for n in (division.note, _PADDED if form == "padded" else "") if n),
     )
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The dimensions of one layer: of the heads that its projections give, and of its products."""
+
+    layer: Layer
+    keys: Sequence[int]
+    values: Sequence[int]
+    scored: int
+    """The dimension that scores are computed with."""
+    mixed: int
+    """The dimension of the values that attention mixes."""
+
+    @classmethod
+    def before(cls, layer: Layer) -> _Sizes:
+        keys, values = layer.head_dim, layer.value_dim
+        return cls(layer, [keys] * layer.kv_heads, [values] * layer.kv_heads, keys, values)
+
+    @classmethod
+    def after(cls, small: nn.Module, fitted: Fitted, form: Form) -> _Sizes:
+        plan, layer = fitted.plan, fitted.plan.layer
+        keys, values = plan.dims, plan.value_dims or [layer.value_dim] * layer.kv_heads
+        attention = small.get_submodule(layer.name)
+        narrow = form == "small" or isinstance(attention, SmallHeadAttention)
+        products = (max(keys), max(values)) if narrow else (layer.head_dim, layer.value_dim)
+        return cls(layer, keys, values, *products)
+
+    def weights(self, model: nn.Module) -> int:
+        """Count weights and biases of queries and keys; of values and outputs, where values shrink."""
+        layer = self.layer
+        queries, keys = layer.matrices(model)
+        total = sum(self.keys) * (layer.share * queries.shape[-1] + keys.shape[-1])
+        if layer.value is not None:
+            total += sum(self.values) * layer.value.with_offset(model).shape[-1]
+            total += layer.heads * self.mixed * len(output_weight(model, layer))
+        return total
 
 
 def _errors(
@@ -99,17 +130,15 @@ def _errors(
 
 
 def _heads(fitted: Fitted, change: Change) -> list[HeadChange]:
-    layer, share = fitted.plan.layer, fitted.plan.layer.heads // fitted.plan.layer.kv_heads
+    plan, layer = fitted.plan, fitted.plan.layer
     return [
         HeadChange(
             layer=layer.name,
             head=head,
             head_dim=layer.head_dim,
-            new_head_dim=fitted.plan.dims[head // share],
-            new_value_dim=None
-            if fitted.plan.value_dims is None
-            else fitted.plan.value_dims[head // share],
-            energy=float(fitted.energy[head // share]),
+            new_head_dim=plan.dims[head // layer.share],
+            new_value_dim=None if plan.value_dims is None else plan.value_dims[head // layer.share],
+            energy=float(fitted.energy[head // layer.share]),
             score_error=_relative(float(change.error[head]), float(change.total[head])),
             attention_change=float(change.attention[head]),
         )
@@ -123,45 +152,3 @@ def _relative(error: float, total: float) -> float:
 
 def _count(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
-
-
-def _rows(model: nn.Module, layer: Layer, dims: Sequence[int]) -> int:
-    """Return the weights and biases of queries and keys at given dimensions of the key heads."""
-    queries, keys = layer.matrices(model)
-    share = layer.heads // layer.kv_heads
-    return sum(dims) * (share * queries.shape[-1] + keys.shape[-1])
-
-
-def _value_rows(model: nn.Module, layer: Layer, width: float, outputs: bool) -> float:
-    """Return the weights and biases of values of a dimension, and of what takes them."""
-    if layer.value is None:
-        return 0
-    given = layer.kv_heads * width * layer.value.with_offset(model).shape[-1]
-    return given + (layer.heads * width * len(output_weight(model, layer)) if outputs else 0)
-
-
-def _value_rows_left(original: nn.Module, small: nn.Module, fitted: Fitted, form: Form) -> float:
-    layer, dims = fitted.plan.layer, fitted.plan.value_dims
-    if dims is None:
-        return 0
-    if _narrow(small, layer, form):
-        return _value_rows(original, layer, max(dims), True)
-    whole = _value_rows(original, layer, layer.value_dim, True)
-    unused = layer.value_dim - sum(dims) / len(dims)
-    return whole - _value_rows(original, layer, unused, False)
-
-
-def _scores_of(small: nn.Module, fitted: Fitted, form: Form) -> int:
-    """Return the dimension that a layer's scores are computed with."""
-    layer = fitted.plan.layer
-    return max(fitted.plan.dims) if _narrow(small, layer, form) else layer.head_dim
-
-
-def _mixed_size(small: nn.Module, fitted: Fitted, form: Form) -> int:
-    """Return the dimension of the values that a layer mixes."""
-    layer, dims = fitted.plan.layer, fitted.plan.value_dims
-    return max(dims) if dims and _narrow(small, layer, form) else layer.value_dim
-
-
-def _narrow(small: nn.Module, layer: Layer, form: Form) -> bool:
-    return form == "small" or isinstance(small.get_submodule(layer.name), SmallHeadAttention)

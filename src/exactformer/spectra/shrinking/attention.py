@@ -8,6 +8,7 @@ copy of the cache, and a GPU has a fast kernel for two sizes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch.nn import functional
 from torch.overrides import has_torch_function
 
 from exactformer.spectra.primitives import joined_masks
+from exactformer.spectra.projections import packed_projections
 
 _FEW = 8
 """Queries up to which the slow kernel is the quicker one."""
@@ -54,6 +56,24 @@ def _as_wide_as(value: Tensor, query: Tensor, key: Tensor) -> tuple[Tensor, Tens
     return functional.pad(query, (0, missing)), functional.pad(key, (0, missing))
 
 
+def linear(weight: Tensor, bias: Tensor | None, transposed: bool = False) -> nn.Linear:
+    """Return a linear layer of torch's, or of GPT-2's kind, with a weight given as (out, in)."""
+    out, inputs = weight.shape
+    with torch.device(weight.device):
+        if transposed:
+            from transformers.pytorch_utils import Conv1D
+
+            new: nn.Linear = Conv1D(out, inputs)
+        else:
+            new = nn.Linear(inputs, out, bias=bias is not None, dtype=weight.dtype)
+    new.weight.data = (weight.mT if transposed else weight).clone(
+        memory_format=torch.contiguous_format
+    )
+    if bias is not None:
+        new.bias.data = bias.detach().clone()
+    return new
+
+
 def register(model: nn.Module) -> None:
     """Have the Hugging Face models in a model attend by :func:`small_heads`, and no other way."""
     parts = [m for m in model.modules() if hasattr(m, "set_attn_implementation")]
@@ -88,51 +108,31 @@ class SmallHeadAttention(nn.Module):
     """``torch.nn.MultiheadAttention``: queries and keys of ``head_dim``, values of ``value_dim``."""
 
     def __init__(
-        self,
-        like: nn.MultiheadAttention,
-        head_dim: int,
-        value_dim: int,
-        scale: float,
-        bias: bool = True,
+        self, like: nn.MultiheadAttention, projections: Sequence[nn.Linear], scale: float
     ) -> None:
+        """Take the linear layers of queries, keys, values and outputs; the rest is as in ``like``."""
         super().__init__()
         self.embed_dim, self.num_heads = like.embed_dim, like.num_heads
-        self.head_dim, self.value_dim, self.scale = head_dim, value_dim, scale
-        self.dropout = like.dropout
-        self.batch_first = like.batch_first
+        self.dropout, self.batch_first, self.scale = like.dropout, like.batch_first, scale
         self._qkv_same_embed_dim = False  # torch's encoder layer then takes no short cut past us
         self.in_proj_bias = None
-        some = like.out_proj.weight
-        place: dict[str, Any] = {"device": some.device, "dtype": some.dtype, "bias": bias}
-        self.q_proj = nn.Linear(like.embed_dim, like.num_heads * head_dim, **place)
-        self.k_proj = nn.Linear(like.kdim, like.num_heads * head_dim, **place)
-        self.v_proj = nn.Linear(like.vdim, like.num_heads * value_dim, **place)
-        self.out_proj = nn.Linear(like.num_heads * value_dim, like.embed_dim, **place)
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = projections
+        self.head_dim, self.value_dim = (x.out_features // self.num_heads for x in projections[1:3])
 
     @classmethod
     def narrowed(
         cls, module: nn.MultiheadAttention, head_dim: int, value_dim: int | None, scale: float
     ) -> SmallHeadAttention:
         """Return a module with the first rows of each head's queries and keys, and of its values."""
-        width = value_dim or module.head_dim
-        small = cls(module, head_dim, width, scale, module.in_proj_bias is not None)
-        packed = module.in_proj_weight
-        weights = (
-            (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-            if packed is None
-            else packed.chunk(3)
-        )
-        layers = (small.q_proj, small.k_proj, small.v_proj)
-        biases = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.chunk(3)
-        sizes = (head_dim, head_dim, width)
-        for layer, weight, bias, size in zip(layers, weights, biases, sizes, strict=True):
-            layer.weight.data = small._first(weight, size)
-            if bias is not None:
-                layer.bias.data = small._first(bias, size)
-        small.out_proj.weight.data = small._first(module.out_proj.weight.mT, width).mT.contiguous()
-        if module.out_proj.bias is not None:
-            small.out_proj.bias.data = module.out_proj.bias.detach().clone()
-        return small
+        sizes = (head_dim, head_dim, value_dim or module.head_dim)
+        layers = []
+        for projection, size in zip(packed_projections("", module), sizes, strict=True):
+            weight, bias = projection.matrix(module)[:, :size], projection.offset(module)
+            rows = None if bias is None else bias[:, :size].flatten()
+            layers.append(linear(weight.flatten(0, 1), rows))
+        columns = torch.unflatten(module.out_proj.weight.detach(), 1, (module.num_heads, -1))
+        layers.append(linear(columns[:, :, : sizes[2]].flatten(1), module.out_proj.bias))
+        return cls(module, layers, scale)
 
     def widened(self, head_dim: int) -> nn.MultiheadAttention:
         """Return torch's own module with heads of ``head_dim``, zeros in the place of what is gone."""
@@ -148,29 +148,19 @@ class SmallHeadAttention(nn.Module):
             device=some.device,
             dtype=some.dtype,
         )
+        for parameter in module.parameters():
+            parameter.data.zero_()
         layers = (self.q_proj, self.k_proj, self.v_proj)
-        weights = [self._filled(layer.weight, head_dim) for layer in layers]
-        if module.in_proj_weight is not None:
-            module.in_proj_weight.data = torch.cat(weights)
-        else:
-            for letter, weight in zip("qkv", weights, strict=True):
-                getattr(module, f"{letter}_proj_weight").data = weight
-        if module.in_proj_bias is not None:
-            module.in_proj_bias.data = torch.cat([self._filled(x.bias, head_dim) for x in layers])
+        for own, projection in zip(layers, packed_projections("", module), strict=True):
+            rows = projection.rows[:, : own.out_features // self.num_heads].flatten()
+            projection.whole_weight(module)[rows] = own.weight.data
+            if (bias := projection.whole_bias(module)) is not None:
+                bias[projection.bias_start + rows] = own.bias.data
+        columns = torch.unflatten(module.out_proj.weight.data, 1, (self.num_heads, -1))
+        columns[:, :, : self.value_dim] = torch.unflatten(some.data, 1, (self.num_heads, -1))
+        if self.out_proj.bias is not None:
             module.out_proj.bias.data = self.out_proj.bias.detach().clone()
-        module.out_proj.weight.data = self._filled(some.mT, head_dim).mT.contiguous()
         return module
-
-    def _filled(self, rows: Tensor, size: int) -> Tensor:
-        by_head = rows.detach().reshape(self.num_heads, -1, *rows.shape[1:])
-        whole = by_head.new_zeros(self.num_heads, size, *rows.shape[1:])
-        whole[:, : by_head.shape[1]] = by_head
-        return whole.flatten(0, 1)
-
-    def _first(self, rows: Tensor | None, size: int) -> Tensor:
-        assert rows is not None
-        by_head = rows.detach().reshape(self.num_heads, -1, *rows.shape[1:])
-        return by_head[:, :size].flatten(0, 1).clone()
 
     def forward(
         self,

@@ -70,7 +70,7 @@ def _moments(
     original: nn.Module, changed: nn.Module, layer: Layer, inputs: Sequence[Batch]
 ) -> Moments:
     collecting = MomentSums()
-    for _, pairs in paired(original, changed, inputs, layer.calls):
+    for pairs in paired(original, changed, inputs, layer.calls):
         for was, now in pairs.values():
             collecting.add(was, now)
         if collecting.full:

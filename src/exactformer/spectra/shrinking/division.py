@@ -6,7 +6,7 @@ be told apart is one input. Equal inputs stay on one side, or nothing would have
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -69,7 +69,7 @@ def too_few(division: Division) -> InputError:
 
 def size(batch: Batch) -> int:
     """Return the number of inputs in a batch, by the length of its first tensor."""
-    return next((len(t) for t in batch.values if isinstance(t, Tensor) and t.ndim), 1)
+    return next((length for length in batch.lengths if length), 1)
 
 
 def _kept_back(keys: Sequence[Hashable]) -> list[bool]:
@@ -84,63 +84,52 @@ def _kept_back(keys: Sequence[Hashable]) -> list[bool]:
 def _by_entries(model: nn.Module, given: list[Batch]) -> Division:
     """Keep entries of batches back, or batches where entries cannot be told apart."""
     places = _entry_places(model, given[0])
-    if places and all(_length(batch, places) is not None for batch in given):
-        every = [(batch, row) for batch in given for row in range(_length(batch, places) or 0)]
-        back = _kept_back([_key(_rows(batch, places, [row])) for batch, row in every])
-        parts: dict[bool, list[Batch]] = {False: [], True: []}
-        for batch in given:
-            rows = range(_length(batch, places) or 0)
-            own, back = back[: len(rows)], back[len(rows) :]
-            for kept, part in parts.items():
-                chosen = [row for row in rows if own[row] == kept]
-                if chosen:
-                    part.append(batch if len(chosen) == len(rows) else _rows(batch, places, chosen))
-        return _described(
-            parts[False], parts[True], sum(_length(batch, places) or 0 for batch in parts[True])
-        )
-    back = _kept_back([_key(batch) for batch in given])
-    held_out = [batch for batch, own in zip(given, back, strict=True) if own]
-    fitted = [batch for batch, own in zip(given, back, strict=True) if not own]
-    return _described(fitted, held_out, len(held_out))
+    if any(_length(batch, places) is None for batch in given):
+        back = _kept_back([_key(batch) for batch in given])
+        held_out = [batch for batch, own in zip(given, back, strict=True) if own]
+        fitted = [batch for batch, own in zip(given, back, strict=True) if not own]
+        return _described(fitted, held_out, len(held_out))
+    keys = [_entry_keys(batch, places) for batch in given]
+    back = _kept_back([key for own in keys for key in own])
+    flags = iter(back)
+    parts: dict[bool, list[Batch]] = {False: [], True: []}
+    for batch, entries in zip(given, keys, strict=True):
+        own = [next(flags) for _ in entries]
+        for kept, part in parts.items():
+            rows = [row for row, is_back in enumerate(own) if is_back == kept]
+            if rows:
+                part.append(batch if len(rows) == len(own) else batch.rows(rows, places))
+    return _described(parts[False], parts[True], sum(back))
 
 
-def _entry_places(model: nn.Module, batch: Batch) -> frozenset[int]:
+def _entry_places(model: nn.Module, batch: Batch) -> set[int]:
     """Return the arguments whose first axis counts inputs; none where that does not hold.
 
     It holds if a part of the batch gives that part of the output. Tokens in the place of inputs do
     not: they would see each other no more.
     """
-    lengths = [len(v) if isinstance(v, Tensor) and v.ndim else 0 for v in batch.values]
     try:
         whole = outputs(model, batch)
     except Exception:  # whatever a model raises: what is wrong is said where it is read
-        return frozenset()
-    for length in sorted({n for n in lengths if n}):
-        places = frozenset(i for i, n in enumerate(lengths) if n == length)
+        return set()
+    for length in sorted({n for n in batch.lengths if n}):
+        places = {i for i, n in enumerate(batch.lengths) if n == length}
         rows = list(range(length))[_EVERY - 1 :: _EVERY] or [length - 1]
         try:
-            part = outputs(model, _rows(batch, places, rows))
+            part = outputs(model, batch.rows(rows, places))
         except Exception:
             continue
         if not whole.ndim or len(whole) != length or part.shape != whole[rows].shape:
             continue
         if float((part - whole[rows]).norm()) <= _SAME * float(whole[rows].norm()):
             return places
-    return frozenset()
+    return set()
 
 
-def _length(batch: Batch, places: frozenset[int]) -> int | None:
-    values = batch.values
-    if max(places) >= len(values):
-        return None
-    lengths = {len(v) if isinstance(v := values[i], Tensor) and v.ndim else 0 for i in places}
-    return lengths.pop() if len(lengths) == 1 else None
-
-
-def _rows(batch: Batch, places: frozenset[int], rows: list[int]) -> Batch:
-    values = [v[rows] if i in places else v for i, v in enumerate(batch.values)]
-    split = len(batch.args)
-    return Batch(tuple(values[:split]), dict(zip(batch.kwargs, values[split:], strict=True)))
+def _length(batch: Batch, places: Set[int]) -> int | None:
+    """Return the length of the arguments at some places; None if they have no common one."""
+    lengths = [n for i, n in enumerate(batch.lengths) if i in places]
+    return lengths[0] if len(lengths) == len(places) and len(set(lengths)) == 1 else None
 
 
 def _key(batch: Batch) -> bytes:
@@ -173,27 +162,26 @@ def _few(count: int) -> str:
 
 def _shared(inputs: Any, held_out: Any, both: Division) -> str:
     """Return a warning if inputs that are said to be held out were fitted to."""
+    known: set[Hashable]
     if are_texts(inputs) and are_texts(held_out):
-        known: set[Hashable] = set(inputs)
+        known = set(inputs)
         again = [text in known for text in held_out]
     else:
-        seen = set(_keys(both.fitted))
-        again = [key in seen for key in _keys(both.held_out)]
+        known = {key for batch in both.fitted for key in _entry_keys(batch, _tensors(batch))}
+        keys = [key for batch in both.held_out for key in _entry_keys(batch, _tensors(batch))]
+        again = [key in known for key in keys]
     if not any(again):
         return _few(len(again))
     return f"{sum(again)} of {plural(len(again), 'held-out input')} are among those fitted to"
 
 
-def _keys(given: Iterable[Batch]) -> list[bytes]:
-    """Return a key of every entry, where all tensors of a batch are equally long, or of the batch."""
-    keys = []
-    for batch in given:
-        places = frozenset(
-            i for i, v in enumerate(batch.values) if isinstance(v, Tensor) and v.ndim
-        )
-        length = _length(batch, places) if places else None
-        if length is None:
-            keys.append(_key(batch))
-        else:
-            keys += [_key(_rows(batch, places, [row])) for row in range(length)]
-    return keys
+def _tensors(batch: Batch) -> set[int]:
+    return {i for i, length in enumerate(batch.lengths) if length}
+
+
+def _entry_keys(batch: Batch, places: Set[int]) -> list[bytes]:
+    """Return a key of every entry, or of the batch where its arguments have no common length."""
+    length = _length(batch, places)
+    if length is None:
+        return [_key(batch)]
+    return [_key(batch.rows([row], places)) for row in range(length)]

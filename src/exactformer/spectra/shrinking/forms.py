@@ -29,10 +29,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from exactformer.spectra.scores import Projection
-from exactformer.spectra.shrinking.attention import SmallHeadAttention, register, unregister
+from exactformer.spectra.shrinking.attention import SmallHeadAttention, linear, register, unregister
 from exactformer.spectra.shrinking.layers import Layer
 
 Form = Literal["small", "padded"]
+_Part = tuple[Projection, tuple[int, ...]]
+"""A projection, and the dimensions of its heads."""
 _SIZES = ("attention_head_size", "head_dim", "key_value_proj_dim")
 
 
@@ -49,12 +51,16 @@ class Plan:
         """Whether all heads of the layer have one dimension, and values that shrink have it too."""
         return len({*self.dims, *(self.value_dims or ())}) == 1
 
-    def by_module(self) -> list[list[tuple[Projection, tuple[int, ...]]]]:
-        """Return the projections whose rows become fewer, with their dimensions, module by module."""
-        layer = self.layer
-        parts = [(layer.query, self.dims), (layer.key, self.dims)]
-        if layer.value is not None and self.value_dims is not None:
-            parts.append((layer.value, self.value_dims))
+    def parts(self) -> list[_Part]:
+        """Return the projections whose rows become fewer, with their dimensions."""
+        parts = [(self.layer.query, self.dims), (self.layer.key, self.dims)]
+        if self.layer.value is not None and self.value_dims is not None:
+            parts.append((self.layer.value, self.value_dims))
+        return parts
+
+    def by_module(self) -> list[list[_Part]]:
+        """Return the same, those of one module together."""
+        parts = self.parts()
         modules = dict.fromkeys(projection.module for projection, _ in parts)
         return [[part for part in parts if part[0].module == module] for module in modules]
 
@@ -120,6 +126,9 @@ def compact(model: nn.Module, plans: Sequence[Plan], form: Form) -> nn.Module:
             _narrow(model, module, plan)
         else:
             _pad(model, plan)
+    for part in model.modules():
+        if isinstance(part, nn.TransformerEncoder):
+            part.use_nested_tensor = False  # its short cut reads weights that are gone
     if form == "small":
         register(model)
     return model
@@ -139,47 +148,52 @@ def expanded(model: nn.Module, plans: Sequence[Plan], form: Form) -> nn.Module:
             if layer.query.module == layer.key.module:
                 module.split_size = layer.heads * layer.head_dim
             setattr(module, _size_name(module, plan.dims[0]) or "", layer.head_dim)
-            if layer.output is not None:
-                _replace(model, layer.output.module, _widened_columns(model, plan))
+            if (output := layer.output) is not None:
+                weight, bias = _contents(model, output)
+                columns = _filled(weight.mT, _taken(plan), output.rows.numel()).mT
+                _replace(model, output.module, linear(columns, bias, output.transposed))
     unregister(model)
     return model
 
 
 def _narrow(model: nn.Module, module: Any, plan: Plan) -> None:
     layer, r = plan.layer, plan.dims[0]
-    for parts in plan.by_module():
-        one = parts[0][0]
-        weight, bias = _contents(model, one)
-        kept = _kept(parts, len(weight))
-        rows = weight[kept], None if bias is None else bias[kept]
-        _replace(model, one.module, _linear(one.transposed, *rows))
+    for one, kept, weight, bias in _rows_left(model, plan):
+        rows = None if bias is None else bias[kept]
+        _replace(model, one.module, linear(weight[kept], rows, one.transposed))
     width = r if plan.value_dims is not None else layer.head_dim
     if layer.query.module == layer.key.module:
         module.split_size = [layer.heads * r, layer.kv_heads * r, layer.kv_heads * width]
     if (output := layer.output) is not None:
         weight, bias = _contents(model, output)
-        _replace(model, output.module, _linear(output.transposed, weight[:, _taken(plan)], bias))
+        new = linear(weight[:, _taken(plan)], bias, output.transposed)
+        _replace(model, output.module, new)
     setattr(module, _size_name(module, layer.head_dim) or "", r)
 
 
 def _pad(model: nn.Module, plan: Plan) -> None:
-    for parts in plan.by_module():
-        one = parts[0][0]
-        weight, bias = _contents(model, one)
-        kept = _kept(parts, len(weight))
+    for one, kept, weight, bias in _rows_left(model, plan):
         rows = weight[kept].contiguous(), None if bias is None else bias[kept]
         _replace(model, one.module, PaddedProjection(*rows, kept, len(weight)))
+
+
+def _rows_left(
+    model: nn.Module, plan: Plan
+) -> Iterator[tuple[Projection, Tensor, Tensor, Tensor | None]]:
+    """Yield the linear layers whose rows become fewer: a projection, the rows kept, weight, bias."""
+    for parts in plan.by_module():
+        weight, bias = _contents(model, parts[0][0])
+        yield parts[0][0], _kept(parts, len(weight)), weight, bias
 
 
 def removed(model: nn.Module, plans: Sequence[Plan]) -> Iterator[Tensor]:
     """Yield what :func:`compact` takes out of a model of full shapes: all of it should be zero."""
     for plan in plans:
-        for parts in plan.by_module():
-            weight, bias = _contents(model, parts[0][0])
-            gone = torch.ones(len(weight), dtype=torch.bool)
-            gone[_kept(parts, len(weight))] = False
-            yield weight[gone]
-            if bias is not None:
+        for projection, dims in plan.parts():
+            gone = torch.arange(projection.rows.shape[1]) >= torch.tensor(dims)[:, None]
+            gone = gone.repeat_interleave(len(projection.rows) // len(dims), dim=0)
+            yield projection.matrix(model)[gone]
+            if (bias := projection.offset(model)) is not None:
                 yield bias[gone]
 
 
@@ -192,7 +206,7 @@ def _contents(model: nn.Module, projection: Projection) -> tuple[Tensor, Tensor 
     return weight.mT if transposed else weight, bias
 
 
-def _kept(parts: Sequence[tuple[Projection, tuple[int, ...]]], width: int) -> Tensor:
+def _kept(parts: Sequence[_Part], width: int) -> Tensor:
     """Return the outputs of a linear layer that are not always zero, ascending."""
     kept = torch.ones(width, dtype=torch.bool)
     for projection, dims in parts:
@@ -209,46 +223,21 @@ def _taken(plan: Plan) -> Tensor:
     return _kept([(plan.layer.output, plan.value_dims)], plan.layer.output.rows.numel())
 
 
-def _widened(model: nn.Module, parts: Sequence[tuple[Projection, tuple[int, ...]]]) -> nn.Module:
+def _widened(model: nn.Module, parts: Sequence[_Part]) -> nn.Module:
     """Return a linear layer with rows of zeros in the places of those that are gone."""
     weight, bias = _contents(model, parts[0][0])
     gone = sum(
         (len(p.rows) // len(dims)) * sum(p.rows.shape[1] - r for r in dims) for p, dims in parts
     )
     width = len(weight) + gone
-    kept = _kept(parts, width).to(weight.device)
-    rows = weight.new_zeros(width, weight.shape[1]).index_copy(0, kept, weight)
-    filled = None if bias is None else bias.new_zeros(width).index_copy(0, kept, bias)
-    return _linear(parts[0][0].transposed, rows, filled)
+    kept = _kept(parts, width)
+    filled = None if bias is None else _filled(bias, kept, width)
+    return linear(_filled(weight, kept, width), filled, parts[0][0].transposed)
 
 
-def _widened_columns(model: nn.Module, plan: Plan) -> nn.Module:
-    """Return the output projection with columns of zeros in the places of those that are gone."""
-    output = plan.layer.output
-    assert output is not None
-    weight, bias = _contents(model, output)
-    columns = weight.new_zeros(len(weight), output.rows.numel())
-    return _linear(
-        output.transposed, columns.index_copy(1, _taken(plan).to(weight.device), weight), bias
-    )
-
-
-def _linear(transposed: bool, weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    """Return a linear layer of torch's, or of GPT-2's kind, with a weight given as (out, in)."""
-    out, inputs = weight.shape
-    with torch.device(weight.device):
-        if transposed:
-            from transformers.pytorch_utils import Conv1D
-
-            new: nn.Linear = Conv1D(out, inputs)
-        else:
-            new = nn.Linear(inputs, out, bias=bias is not None, dtype=weight.dtype)
-    new.weight.data = (weight.mT if transposed else weight).clone(
-        memory_format=torch.contiguous_format
-    )
-    if bias is not None:
-        new.bias.data = bias.clone()
-    return new
+def _filled(rows: Tensor, kept: Tensor, width: int) -> Tensor:
+    """Return rows in their places among ``width``, and zeros elsewhere."""
+    return rows.new_zeros(width, *rows.shape[1:]).index_copy(0, kept.to(rows.device), rows)
 
 
 def _size_name(module: nn.Module, m: int) -> str | None:

@@ -15,7 +15,7 @@ from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
 from exactformer.spectra.extraction import Watch, watching
 from exactformer.spectra.omissions import LeftOut
-from exactformer.spectra.projections import is_linear
+from exactformer.spectra.projections import is_linear, of_linear
 from exactformer.spectra.scores import Projection, Scores
 from exactformer.spectra.verification import verify
 
@@ -41,6 +41,11 @@ class Layer:
     """Of what attention mixes; its rows are the inputs (heads, m_v) that belong to each head."""
 
     @property
+    def share(self) -> int:
+        """Query heads for one key head."""
+        return self.heads // self.kv_heads
+
+    @property
     def value_dim(self) -> int:
         """The m_v of values that are to become smaller."""
         return 0 if self.value is None else self.value.rows.shape[1]
@@ -51,8 +56,7 @@ class Layer:
 
     def project(self, model: nn.Module, left: Tensor, right: Tensor) -> None:
         """Write Aᵀ W_Q and Bᵀ W_K in place; rows beyond the new dimension become zero."""
-        share = self.heads // self.kv_heads
-        write_rows(self.query, model, left.repeat_interleave(share, dim=0))
+        write_rows(self.query, model, left.repeat_interleave(self.share, dim=0))
         write_rows(self.key, model, right)
 
 
@@ -69,23 +73,21 @@ def layers_of(
 
     def look(scores: Scores) -> None:
         name = scores.name.partition("#")[0]
-        if name in found:
-            known = found[name]
+        if (known := found.get(name)) is not None:
             found[name] = replace(known, calls=(*known.calls, scores.name))
-        else:
-            found[name] = _layer(name, scores)
+            return
+        found[name] = _layer(name, scores)
+        if values:
             found[name] = replace(found[name], value=scores.value_projection)
             takers.expect(name, scores)
 
     with watching(model) as watch, takers.hooked():
         watch.run(batch, look)
     verify(model, batch)
-    for name, layer in found.items():
-        output = takers.found.get(name)
-        if values:
-            _refuse_values(model, layer, output)
-        found[name] = replace(layer, value=layer.value if values else None)
-        found[name] = replace(found[name], output=output if values else None)
+    if values:
+        for name, layer in found.items():
+            found[name] = replace(layer, output=takers.found.get(name))
+            _refuse_values(model, found[name])
     _refuse_shared(found.values())
     for layer in found.values():
         if not (layer.query.plain and layer.key.plain):
@@ -95,13 +97,13 @@ def layers_of(
 
 def paired(
     original: nn.Module, changed: nn.Module, inputs: Sequence[Batch], names: Sequence[str]
-) -> Iterator[tuple[Batch, dict[str, tuple[Scores, Scores]]]]:
+) -> Iterator[dict[str, tuple[Scores, Scores]]]:
     """Yield for every batch what both models attend with, in the calls of the given names."""
     with ExitStack() as stack:
         first, second = (stack.enter_context(watching(model)) for model in (original, changed))
         for batch in inputs:
             was, now = _attended(first, batch, names), _attended(second, batch, names)
-            yield batch, {name: (was[name], now[name]) for name in was}
+            yield {name: (was[name], now[name]) for name in was}
 
 
 class _Enough(Exception):  # noqa: N818 - it is no error
@@ -157,10 +159,9 @@ def _refuse_unless_linear(model: nn.Module, batch: Batch, layer: Layer) -> None:
     changed = deepcopy(model)
     device = next(model.parameters()).device
     layer.project(changed, left.to(device), right.to(device))
-    ((_, pairs),) = paired(model, changed, [batch], layer.calls[:1])
+    (pairs,) = paired(model, changed, [batch], layer.calls[:1])
     was, now = pairs[layer.calls[0]]
-    share = layer.heads // layer.kv_heads
-    queries = was.queries.double() @ left.to(device).repeat_interleave(share, dim=0)
+    queries = was.queries.double() @ left.to(device).repeat_interleave(layer.share, dim=0)
     off = max(
         float((x - y).norm() / y.norm().clamp(min=1e-30))
         for x, y in ((now.queries, queries), (now.keys, was.keys.double() @ right.to(device)))
@@ -174,7 +175,7 @@ def _refuse_unless_linear(model: nn.Module, batch: Batch, layer: Layer) -> None:
         )
 
 
-def _refuse_values(model: nn.Module, layer: Layer, output: Projection | None) -> None:
+def _refuse_values(model: nn.Module, layer: Layer) -> None:
     """Refuse a layer whose values do not go from one linear layer, mixed, into another."""
     kind = type(model.get_submodule(layer.name)).__name__
     if layer.value is None or not layer.value.plain or len(layer.value.rows) != layer.kv_heads:
@@ -182,7 +183,7 @@ def _refuse_values(model: nn.Module, layer: Layer, output: Projection | None) ->
             f"module {layer.name!r} ({kind}): the linear layer that gives its values was not found, so "
             "they cannot be made smaller; leave values=False"
         )
-    if output is None or layer.heads * layer.value_dim != output.rows.numel():
+    if layer.output is None or layer.heads * layer.value_dim != layer.output.rows.numel():
         raise ExtractionError(
             f"module {layer.name!r} ({kind}): no linear layer takes what its attention mixes as it is, "
             "so its values cannot be made smaller; leave values=False"
@@ -203,7 +204,7 @@ class Takers:
         rows = torch.arange(scores.heads * width).reshape(scores.heads, width)
         if isinstance(scores.module, nn.MultiheadAttention):
             inner = f"{name}.out_proj".removeprefix(".")
-            self.found[name] = _taking(inner, scores.module.out_proj, rows)
+            self.found[name] = of_linear(inner, scores.module.out_proj, rows)
         elif scores.mixed is not None:
             self._expected[name] = scores.mixed.transpose(1, 2).flatten(2).nan_to_num(), rows
 
@@ -221,15 +222,8 @@ class Takers:
         for name, (mixed, rows) in list(self._expected.items()):
             given = args[0]
             if given.shape == mixed.shape and torch.equal(given.nan_to_num(), mixed):
-                self.found[name] = _taking(self._linear[module], module, rows)
+                self.found[name] = of_linear(self._linear[module], module, rows)
                 del self._expected[name]
-
-
-def _taking(name: str, module: nn.Module, rows: Tensor) -> Projection:
-    bias = "bias" if getattr(module, "bias", None) is not None else None
-    return Projection(
-        name, "weight", bias, rows, transposed=not isinstance(module, nn.Linear), plain=True
-    )
 
 
 def _refuse_shared(layers: Any) -> None:

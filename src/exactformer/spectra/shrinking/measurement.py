@@ -36,7 +36,7 @@ def measure(
     """Return the change of each layer, summed over its calls and all inputs."""
     names = [call for layer in layers for call in layer.calls]
     sums: dict[str, Tensor] = {}
-    for _, pairs in paired(original, changed, inputs, names):
+    for pairs in paired(original, changed, inputs, names):
         for call, (was, now) in pairs.items():
             name = call.partition("#")[0]
             sums[name] = sums.get(name, torch.zeros(4, was.heads)) + _compared(was, now).cpu()
@@ -97,7 +97,7 @@ def _compared(was: Scores, now: Scores) -> Tensor:
             continue
         bias = None if added is None else added[index][:, rows]
         counts = seen.sum(dim=1, keepdim=True)
-        old, new = (_products(scores, index, rows) for scores in (was, now))
+        old, new = (scores.products(index, rows) for scores in (was, now))
         old, new = ((x - (x * seen).sum(dim=-1, keepdim=True) / counts) * seen for x in (old, new))
         p, q = (_softmax(x, bias, seen) for x in (old, new))
         sums[0] += (new - old).square().sum(dim=(-2, -1))
@@ -105,12 +105,6 @@ def _compared(was: Scores, now: Scores) -> Tensor:
         sums[2] += (p - q).abs().sum(dim=(-2, -1)) / 2
         sums[3] += len(seen)
     return sums
-
-
-def _products(scores: Scores, index: int, rows: Tensor) -> Tensor:
-    share = scores.heads // scores.kv_heads
-    keys = scores.keys[index].double().repeat_interleave(share, dim=0)
-    return scores.queries[index][:, rows].double() @ keys.mT
 
 
 def _softmax(products: Tensor, bias: Tensor | None, seen: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,7 @@ from exactformer.spectra.shrinking.stock import stock_configuration
 from exactformer.spectra.shrinking.storage import save_shrunk
 
 Metric = Callable[[nn.Module], float]
+_Fit = TypeVar("_Fit")
 _AGREE = 1e-4
 """Outputs with and without the rows of zeros differ by rounding; more is a defect."""
 
@@ -193,20 +194,12 @@ class _Search:
         """Bisect for the smallest dimension with a loss of at most ``max_loss``."""
         common = [set(possible_dims(self._model, layer)) for layer in self._layers]
         dims = sorted(set.intersection(*common))
-        before = None if metric is None else float(metric(self._model))
-        found, low, high = None, 0, len(dims) - 1
-        while low < high:
-            middle = (low + high) // 2
-            tried = self.at(dims[middle])
-            if metric is None or before is None:
-                loss = output_change(self._model, tried[0], self._held_out)
-            else:
-                loss = before - float(metric(tried[0]))
-            if loss <= max_loss:
-                found, high = tried, middle
-            else:
-                low = middle + 1
-        return found if found is not None else self.at(dims[high])
+        if metric is None:
+            return smallest(
+                dims, self.at, lambda f: output_change(self._model, f[0], self._held_out), max_loss
+            )
+        before = float(metric(self._model))
+        return smallest(dims, self.at, lambda f: before - float(metric(f[0])), max_loss)
 
     def _fit(self, choose: Choice) -> _Found:
         def tell(done: int) -> None:
@@ -215,6 +208,21 @@ class _Search:
         found = calibrate(self._model, self._layers, self._inputs, choose, self._method, tell)
         self._done += len(self._layers)
         return found
+
+
+def smallest(
+    sizes: Sequence[Any], fit: Callable[[Any], _Fit], loss: Callable[[_Fit], float], max_loss: float
+) -> _Fit:
+    """Bisect for the fit of the smallest size with at most ``max_loss``; the last is not doubted."""
+    found, low, high = None, 0, len(sizes) - 1
+    while low < high:
+        middle = (low + high) // 2
+        tried = fit(sizes[middle])
+        if loss(tried) <= max_loss:
+            found, high = tried, middle
+        else:
+            low = middle + 1
+    return found if found is not None else fit(sizes[high])
 
 
 def _form(model: nn.Module, plans: Sequence[Plan]) -> Form:

@@ -1,8 +1,9 @@
-"""A Hugging Face model with smaller heads in a folder that plain transformers reads as well.
+"""A Hugging Face model with smaller heads, or with a smaller cache, in a folder.
 
-Where a stock configuration expresses the model, the folder is an ordinary one. Elsewhere the weights
-have the shapes of the original, zeros in the place of what is gone: ``AutoModel`` reads the same
-function at the old size, and ``load_shrunk`` takes the zeros out again, as ``heads.json`` says.
+Plain transformers reads smaller heads as well. Where a stock configuration expresses them, the folder
+is an ordinary one. Elsewhere the weights have the shapes of the original, zeros in the place of what is
+gone: ``AutoModel`` reads the same function at the old size, and ``load_shrunk`` takes the zeros out
+again, as ``heads.json`` says.
 """
 
 from __future__ import annotations
@@ -39,9 +40,7 @@ def save_shrunk(shrunk: Shrunk, folder: str | Path) -> None:
             f"{type(model).__name__} is no Hugging Face model: keep its state_dict(), and load it into "
             "what the same call of shrink_heads returns"
         )
-    from safetensors import SafetensorError
-
-    folder, report = Path(folder), shrunk.report
+    report = shrunk.report
     whole: Any
     if report.stock is not None:
         whole = stock_model(model, shrunk.plans, report.stock)
@@ -53,13 +52,25 @@ def save_shrunk(shrunk: Shrunk, folder: str | Path) -> None:
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "layers": [_described(plan) for plan in shrunk.plans],
     }
+    save_model(whole, folder, HEADS, contents)
+
+
+def save_model(
+    model: Any, folder: str | Path, name: str, contents: dict[str, Any], tokenizer: Any = None
+) -> None:
+    """Write a model as transformers does, and beside it a file of that name."""
+    from safetensors import SafetensorError
+
+    folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with quietly():
-            whole.save_pretrained(folder)
-        (folder / HEADS).write_text(json.dumps(contents, indent=1))
+            model.save_pretrained(folder)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+        (folder / name).write_text(json.dumps(contents, indent=1))
         for weights in folder.glob("*.safetensors"):  # safetensors lets nobody else read
-            copymode(folder / HEADS, weights)
+            copymode(folder / name, weights)
     except (OSError, SafetensorError) as error:
         raise InputError(f"cannot write to {folder}: {error}") from error
 
@@ -69,12 +80,9 @@ def load_shrunk(folder: str | Path) -> nn.Module:
     with needs("models", "loading a model by its path"):
         import transformers
 
-    from exactformer.spectra.caching.storage import has_latents, load_with_latents
-
     folder = Path(folder)
-    if has_latents(folder):
-        small: nn.Module = load_with_latents(folder)
-        return small
+    if _has_latents(folder):
+        return _load_with_latents(folder)
     try:
         contents = json.loads((folder / HEADS).read_text())
         found = getattr(transformers, contents["model"], None)
@@ -99,6 +107,29 @@ def load_shrunk(folder: str | Path) -> nn.Module:
         raise InputError(f"{folder}: {error}") from error
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         raise InputError(f"{folder / HEADS} is not what shrink_heads writes: {error}") from error
+    return model
+
+
+def _has_latents(folder: Path) -> bool:
+    """Whether a folder holds a model with a smaller cache."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("model_type") == "exactformer-latent-cache"
+
+
+def _load_with_latents(folder: Path) -> nn.Module:
+    from exactformer.spectra.caching.model import LatentCacheForCausalLM
+
+    try:
+        with quietly():
+            made: Any = LatentCacheForCausalLM.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{folder}: the model with a smaller cache cannot be read ({error})"
+        ) from error
+    model: nn.Module = made.eval()
     return model
 
 

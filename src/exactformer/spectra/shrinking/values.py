@@ -64,7 +64,7 @@ def value_moments(
 ) -> ValueMoments:
     """Return the moments over the tokens that are there."""
     tokens, sums = 0, [torch.zeros(())] * 5
-    for _, pairs in paired(original, changed, inputs, layer.calls):
+    for pairs in paired(original, changed, inputs, layer.calls):
         for was, now in pairs.values():
             old, new = (_mixed(scores, was.query_tokens) for scores in (was, now))
             parts = (old.mT @ old, old.mT @ new, new.mT @ new, old.sum(dim=0), new.sum(dim=0))
@@ -80,10 +80,9 @@ def value_moments(
 
 def by_head(layer: Layer, weight: Tensor, moments: ValueMoments) -> Moments:
     """Return the error as a function of M, for each head of values: heads that share it are blocks."""
-    shape = (layer.kv_heads, layer.heads // layer.kv_heads)
-    through = _grouped(_blocks(weight.mT @ weight, layer), shape)
-    old, cross, new = (
-        _grouped(_blocks(m, layer), shape) for m in (moments.old, moments.cross, moments.new)
+    gram = weight.mT @ weight
+    through, old, cross, new = (
+        _blocks(m, layer) for m in (gram, moments.old, moments.cross, moments.new)
     )
     return Moments(
         queries=through,
@@ -96,9 +95,8 @@ def by_head(layer: Layer, weight: Tensor, moments: ValueMoments) -> Moments:
 def weight_moments(model: nn.Module, layer: Layer, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Return WᵀW, summed over the heads that share values, and W_V W_Vᵀ: what weights alone say."""
     assert layer.value is not None
-    shape = (layer.kv_heads, layer.heads // layer.kv_heads)
     given = layer.value.with_offset(model)
-    return _grouped(_blocks(weight.mT @ weight, layer), shape).sum(dim=0), given @ given.mT
+    return _blocks(weight.mT @ weight, layer).sum(dim=0), given @ given.mT
 
 
 def output_weight(model: nn.Module, layer: Layer) -> Tensor:
@@ -120,9 +118,10 @@ def project_values(
     """Write smaller values and the output projection that takes them; zeros stand for what is gone."""
     assert layer.value is not None
     assert layer.output is not None
-    share, width = layer.heads // layer.kv_heads, left.shape[-1]
+    width = left.shape[-1]
     weight = output_weight(original, layer)
-    factors = [_diagonal(f.repeat_interleave(share, dim=0)) for f in (left, right)]
+    heads = (f.repeat_interleave(layer.share, dim=0) for f in (left, right))
+    factors: list[Tensor] = [torch.block_diag(*f) for f in heads]  # type: ignore[no-untyped-call]
     bias = layer.output.whole_bias(changed)
     near = weight @ factors[0]
     wanted, given = weight @ moments.cross @ factors[1], factors[1].mT @ moments.new @ factors[1]
@@ -153,22 +152,12 @@ def _mixed(scores: Scores, there: Tensor) -> Tensor:
     return mixed.transpose(1, 2)[there].flatten(1).double()
 
 
-def _diagonal(heads: Tensor) -> Tensor:
-    """Return the matrix that has those of the heads on its diagonal."""
-    whole: Tensor = torch.block_diag(*heads)  # type: ignore[no-untyped-call]
-    return whole
-
-
 def _blocks(matrix: Tensor, layer: Layer) -> Tensor:
-    """Return the blocks on the diagonal that belong to the heads (heads, m_v, m_v)."""
+    """Return the blocks on the diagonal by head: (heads that share, key heads, m_v, m_v)."""
     width = layer.value_dim
     parts = matrix.reshape(layer.heads, width, layer.heads, width)
-    return parts.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
-
-
-def _grouped(heads: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Return (heads that share, key heads, …) of (heads, …)."""
-    return heads.reshape(*shape, *heads.shape[1:]).transpose(0, 1)
+    blocks = parts.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
+    return torch.unflatten(blocks, 0, (layer.kv_heads, layer.share)).transpose(0, 1)
 
 
 def _write_columns(layer: Layer, model: nn.Module, new: Tensor) -> None:
