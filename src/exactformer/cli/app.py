@@ -6,7 +6,6 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from inspect import cleandoc
 from typing import Annotated
 
 import typer
@@ -30,7 +29,7 @@ from exactformer.cli.commands.sequence import sequence
 from exactformer.cli.commands.serve import serve
 from exactformer.cli.commands.shrink import shrink
 from exactformer.cli.commands.spectrum import spectrum
-from exactformer.cli.support.usage import Command, Group
+from exactformer.cli.support.usage import Command, DocumentedCommand, Group
 
 app = typer.Typer(
     name="exactformer",
@@ -125,14 +124,8 @@ def _epilog(lines: list[str]) -> str:
     return "\n\n".join(["[bold]Examples[/bold]", *(line.replace("[", r"\[") for line in shown)])
 
 
-def _help(command: Callable[..., None]) -> str:
-    """Return the docstring with its lines joined: the terminal decides where they break."""
-    paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
-    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
-
-
 for _command, _lines in COMMANDS.items():
-    app.command(cls=Command, help=_help(_command), epilog=_epilog(_lines))(_command)
+    app.command(cls=Command, epilog=_epilog(_lines))(_command)
 
 # The studio's library has commands of its own: `exactformer library import`, and so on.
 LIBRARY: dict[str, tuple[Callable[..., None], list[str]]] = {
@@ -150,7 +143,7 @@ LIBRARY: dict[str, tuple[Callable[..., None], list[str]]] = {
 }
 library = typer.Typer(no_args_is_help=True, help="Bring papers into the studio's library, or out.")
 for _name, (_command, _lines) in LIBRARY.items():
-    library.command(_name, help=_help(_command), epilog=_epilog(_lines))(_command)
+    library.command(_name, cls=DocumentedCommand, epilog=_epilog(_lines))(_command)
 app.add_typer(library, name="library")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from exactformer.cli.support.options import (
     Dtype,
     Executor,
@@ -29,14 +27,10 @@ _OUTSIDE = ("nan", "allow")
 
 def export(
     file: ModelFile,
-    format: Annotated[
-        str, typer.Option(help="onnx, numpy (.npz) or torch (.pt2 of torch.export).")
-    ] = "onnx",
-    out: Annotated[Path | None, out_file("Write here; next to the model if absent.")] = None,
+    format: str = "onnx",
+    out: Annotated[Path | None, out_file()] = None,
     force: Force = False,
-    outside: Annotated[
-        str, typer.Option(help="Points outside the domain: nan, or allow for no check in the file.")
-    ] = "nan",
+    outside: str = "nan",
     dtype: Dtype = "float64",
     executor: Executor = None,
     memory_limit: MemoryLimit = 4,
@@ -47,6 +41,11 @@ def export(
     The file carries target, inputs and the error bound that holds whatever the order in which a
     runtime adds. It cannot raise: points outside the domain return NaN. Arrays of --format
     numpy check nothing. Programs are exported as ONNX.
+
+    Args:
+        format: onnx, numpy (.npz) or torch (.pt2 of torch.export).
+        out: Write here; next to the model if absent.
+        outside: Points outside the domain: nan, or allow for no check in the file.
     """
     from exactformer.core.loading import family_of
     from exactformer.core.whole_files import write_bytes

@@ -35,74 +35,25 @@ _MOST_ROWS = 40
 
 def fit(
     ctx: typer.Context,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="A CSV or Parquet file, one row per observation, or a folder of them; - reads "
-            "standard input."
-        ),
-    ],
-    target: Annotated[
-        str, typer.Option("--target", "-t", help="The column to predict; several with commas.")
-    ],
-    columns: Annotated[
-        str | None,
-        typer.Option(help="Columns to predict it from, separated by commas; all others if absent."),
-    ] = None,
-    header: Annotated[
-        str | None,
-        typer.Option("--names", help="Names of all columns, for a CSV file without a header."),
-    ] = None,
-    missing: Annotated[
-        str, typer.Option(help="Rows with a missing value: raise, or drop to leave them out.")
-    ] = "raise",
-    degree: Annotated[str, typer.Option(help="Total degree, or auto.")] = "auto",
-    purpose: Annotated[
-        str,
-        typer.Option(
-            help="discovery: few terms that are certain, with intervals. prediction: the least error "
-            "on rows left out; coefficients may be shrunk, without intervals."
-        ),
-    ] = "discovery",
-    loss: Annotated[
-        str,
-        typer.Option(
-            help="squared; huber draws rows far from the law in; trimmed leaves them out."
-        ),
-    ] = "squared",
-    features: Annotated[
-        str | None,
-        typer.Option(
-            help="Functions to apply to every column besides powers, separated by commas: sin, cos, "
-            "exp, log, sqrt, tanh, atan, abs, 1/x."
-        ),
-    ] = None,
-    solver: Annotated[str, typer.Option(help="sparse, least-squares or sgd.")] = "sparse",
-    significance: Annotated[
-        float, typer.Option(help="Probability of keeping a term that is not in the law.")
-    ] = 0.01,
-    relevance: Annotated[
-        float,
-        typer.Option(help="Leave out terms that explain less than this share of the spread."),
-    ] = 1e-3,
-    model_tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="For --features: the distance accepted between saved model and law; a hundredth of "
-            "the noise if absent."
-        ),
-    ] = None,
-    epochs: Annotated[int, typer.Option(help="For sgd: passes over the data.")] = 2000,
-    device: Annotated[str, typer.Option(help="For sgd: cpu or cuda.")] = "cpu",
-    seed: Annotated[
-        int, typer.Option(help="For sgd, and for the folds of --purpose prediction: the seed.")
-    ] = 0,
+    data: Path,
+    target: Annotated[str, typer.Option("--target", "-t")],
+    columns: str | None = None,
+    header: Annotated[str | None, typer.Option("--names")] = None,
+    missing: str = "raise",
+    degree: str = "auto",
+    purpose: str = "discovery",
+    loss: str = "squared",
+    features: str | None = None,
+    solver: str = "sparse",
+    significance: float = 0.01,
+    relevance: float = 1e-3,
+    model_tolerance: float | None = None,
+    epochs: int = 2000,
+    device: str = "cpu",
+    seed: int = 0,
     out: ModelOut = None,
     plot: Plot = None,
-    report: Annotated[
-        Path | None,
-        out_file("Write one HTML page about the law here (.html).", ".html", name="--report"),
-    ] = None,
+    report: Annotated[Path | None, out_file(".html", name="--report")] = None,
     force: Force = False,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
@@ -112,6 +63,29 @@ def fit(
     A folder of CSV or Parquet files, or a file larger than --memory-limit, is not brought into memory:
     its numbers are stored once in the temporary folder (TMPDIR), and passes are made over blocks of
     rows. The law is the same. --purpose prediction, --loss and --features need all rows in memory.
+
+    Args:
+        data: A CSV or Parquet file, one row per observation, or a folder of them; - reads standard
+            input.
+        target: The column to predict; several with commas.
+        columns: Columns to predict it from, separated by commas; all others if absent.
+        header: Names of all columns, for a CSV file without a header.
+        missing: Rows with a missing value: raise, or drop to leave them out.
+        degree: Total degree, or auto.
+        purpose: discovery: few terms that are certain, with intervals. prediction: the least error on
+            rows left out; coefficients may be shrunk, without intervals.
+        loss: squared; huber draws rows far from the law in; trimmed leaves them out.
+        features: Functions to apply to every column besides powers, separated by commas: sin, cos, exp,
+            log, sqrt, tanh, atan, abs, 1/x.
+        solver: sparse, least-squares or sgd.
+        significance: Probability of keeping a term that is not in the law.
+        relevance: Leave out terms that explain less than this share of the spread.
+        model_tolerance: For --features: the distance accepted between saved model and law; a hundredth
+            of the noise if absent.
+        epochs: For sgd: passes over the data.
+        device: For sgd: cpu or cuda.
+        seed: For sgd, and for the folds of --purpose prediction: the seed.
+        report: Write one HTML page about the law here (.html).
     """
     from exactformer.algebra.limits import MAX_VARIABLES
     from exactformer.learning.laws.parameters import beyond_blocks, check_parameters

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from exactformer.cli.support.options import (
     Force,
@@ -36,18 +34,10 @@ if TYPE_CHECKING:
 
 def inspect(
     file: ModelFile,
-    matrices: Annotated[
-        bool, typer.Option("--matrices", help="Print every matrix, entry by entry, exactly.")
-    ] = False,
+    matrices: bool = False,
     plot: Plot = None,
     force: Force = False,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            help="An input, e.g. 0.5,-1 (sequences: token after token). Prints the trace of the "
-            "model at it, or draws its attention with --plot, which takes a random one otherwise."
-        ),
-    ] = None,
+    at: str | None = None,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
@@ -56,6 +46,11 @@ def inspect(
     A polynomial's counts are compared with the theorem's formulas, and --plot draws its matrices and
     attention; of a program it draws the circuit. A model that cannot be proven is shown too;
     exactformer certify leaves with 1 there.
+
+    Args:
+        matrices: Print every matrix, entry by entry, exactly.
+        at: An input, e.g. 0.5,-1 (sequences: token after token). Prints the trace of the model at it,
+            or draws its attention with --plot, which takes a random one otherwise.
     """
     from exactformer.cli.support.descriptions import NAMES, model_facts, read_blueprint
     from exactformer.cli.support.panels import NOT_PROVEN, add_certificate, facts_grid, row

@@ -50,22 +50,19 @@ class Form(StrEnum):
 
 
 def import_(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export of a library.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ],
+    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)],
     database: _DatabaseOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y")] = False,
     as_json: Json = False,
 ) -> None:
     """Read papers from files, show what would change, and write it once you agree.
 
     Papers that the library has already are found by DOI, arXiv id, OpenAlex id and title; their gaps
     are filled, nothing is overwritten. With --json nothing is asked: only --yes writes.
+
+    Args:
+        files: BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export of a library.
+        yes: Write without asking.
     """
     with _opened(database) as library:
         from exactformer.studio.library import imports
@@ -103,13 +100,11 @@ def import_(
 
 
 def export(
-    form: Annotated[Form, typer.Option("--format", help="What to write.")] = Form.JSON,
-    out: Annotated[Path | None, out_file("A file; standard output unless given.")] = None,
+    form: Annotated[Form, typer.Option("--format")] = Form.JSON,
+    out: Annotated[Path | None, out_file()] = None,
     force: Force = False,
-    collection: Annotated[
-        str | None, typer.Option(help="Only a shared collection, by the token in its link.")
-    ] = None,
-    paper: Annotated[str | None, typer.Option(help="Only one paper, by its slug.")] = None,
+    collection: str | None = None,
+    paper: str | None = None,
     database: _DatabaseOption = None,
     as_json: Json = False,
 ) -> None:
@@ -118,6 +113,12 @@ def export(
     The JSON can be imported again without loss. In CSV a cell that begins with =, +, - or @ gets an
     apostrophe in front, so that no spreadsheet takes it for a formula. --json reports on the file
     that -o names.
+
+    Args:
+        form: What to write.
+        out: A file; standard output unless given.
+        collection: Only a shared collection, by the token in its link.
+        paper: Only one paper, by its slug.
     """
     if as_json and out is None:
         raise InputError("--json reports on a file; name it with -o FILE, or choose --format json")

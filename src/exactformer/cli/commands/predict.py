@@ -30,31 +30,13 @@ if TYPE_CHECKING:
 
 def predict(
     file: ModelFile,
-    points: Annotated[
-        Path | None,
-        typer.Argument(
-            help="CSV or NPY, one point or sequence per row; - or nothing reads standard input."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        out_file(
-            "Write here (.csv or .npy); to standard output if absent.", ".csv", ".npy", dash=True
-        ),
-    ] = None,
+    points: Annotated[Path | None, typer.Argument()] = None,
+    out: Annotated[Path | None, out_file(".csv", ".npy", dash=True)] = None,
     force: Force = False,
-    outside: Annotated[
-        str,
-        typer.Option(
-            help="Rows outside the domain: raise or nan; also allow for polynomials (nothing is proven "
-            "there), zero for sequence maps."
-        ),
-    ] = "raise",
+    outside: str = "raise",
     dtype: Dtype = "float64",
     executor: Executor = None,
-    ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Leave out columns that are not variables.")
-    ] = False,
+    ignore_extra: bool = False,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
@@ -68,6 +50,13 @@ def predict(
     or token 1.1, token 1.2, …). The output has a header if the input has one, for sequences always.
     Numbers are rounded to --dtype first, and values are written with all their digits. A
     polynomial's are within the certified bound of it.
+
+    Args:
+        points: CSV or NPY, one point or sequence per row; - or nothing reads standard input.
+        out: Write here (.csv or .npy); to standard output if absent.
+        outside: Rows outside the domain: raise or nan; also allow for polynomials (nothing is proven
+            there), zero for sequence maps.
+        ignore_extra: Leave out columns that are not variables.
     """
     from exactformer.cli.support.points import open_points
     from exactformer.cli.support.rows import open_model

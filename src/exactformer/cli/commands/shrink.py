@@ -35,51 +35,19 @@ def shrink(
     texts: Texts = None,
     images: ImageFolder = None,
     npz: Npz = None,
-    cache: Annotated[
-        float | None,
-        typer.Option(
-            help="Language models with rotary positions: the share of the cache to keep, such as 0.5."
-        ),
-    ] = None,
-    head_dim: Annotated[int | None, typer.Option(help="The new dimension of every head.")] = None,
-    energy: Annotated[
-        float | None, typer.Option(help="Keep this share of the scores' energy: 0.99.")
-    ] = None,
-    max_loss: Annotated[
-        float | None,
-        typer.Option(
-            help="Search for the smallest dimension that changes outputs by at most this: 0.05."
-        ),
-    ] = None,
-    values: Annotated[
-        bool, typer.Option("--values", help="Shrink values too, to the same dimension.")
-    ] = False,
-    held_out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Measure errors on these, of the kind of the inputs, not on a fourth of the inputs.",
-            show_default=False,
-        ),
-    ] = None,
-    method: Annotated[
-        str, typer.Option(help="data, or weights for the plain truncation that reads no input.")
-    ] = "data",
+    cache: float | None = None,
+    head_dim: int | None = None,
+    energy: float | None = None,
+    max_loss: float | None = None,
+    values: bool = False,
+    held_out: Path | None = None,
+    method: str = "data",
     limit: Limit = 256,
     batch_size: BatchSize = 16,
-    heads: Annotated[
-        bool, typer.Option("--heads", help="Show every head, not only a line for each layer.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Save the new model into this folder.")
-    ] = None,
+    heads: bool = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     force: Force = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            help="Smaller caches: save the fit in this folder as it goes on, and go on from there.",
-            show_default=False,
-        ),
-    ] = None,
+    checkpoint: Path | None = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -88,6 +56,18 @@ def shrink(
     One input in four is kept back from the fit. The report lists what is saved, how far scores,
     attention and outputs have moved on inputs that were kept back and on the others, and which loader
     reads the saved model.
+
+    Args:
+        cache: Language models with rotary positions: the share of the cache to keep, such as 0.5.
+        head_dim: The new dimension of every head.
+        energy: Keep this share of the scores' energy: 0.99.
+        max_loss: Search for the smallest dimension that changes outputs by at most this: 0.05.
+        values: Shrink values too, to the same dimension.
+        held_out: Measure errors on these, of the kind of the inputs, not on a fourth of the inputs.
+        method: data, or weights for the plain truncation that reads no input.
+        heads: Show every head, not only a line for each layer.
+        out: Save the new model into this folder.
+        checkpoint: Smaller caches: save the fit in this folder as it goes on, and go on from there.
     """
     from exactformer.spectra.caching import shrink_cache
     from exactformer.spectra.files import read_texts

@@ -20,17 +20,13 @@ if TYPE_CHECKING:
 
 ModelFolder = Annotated[
     Path,
-    typer.Argument(
-        help="Folder of a saved Hugging Face model; nothing is fetched.", show_default=False
-    ),
+    typer.Argument(help="Folder of a saved Hugging Face model; nothing is fetched."),
 ]
 Texts = Annotated[Path | None, typer.Option(help="A text file, one input per line.")]
 ImageFolder = Annotated[Path | None, typer.Option(help="A folder of images.")]
 Npz = Annotated[
     Path | None,
-    typer.Option(
-        help="Arrays named as the model's arguments, one entry per input.", show_default=False
-    ),
+    typer.Option(help="Arrays named as the model's arguments, one entry per input."),
 ]
 Limit = Annotated[int, typer.Option(help="Use at most this many inputs.", min=1)]
 BatchSize = Annotated[int, typer.Option(help="Inputs the model sees at once.", min=1)]
@@ -46,34 +42,15 @@ def spectrum(
     npz: Npz = None,
     limit: Limit = 256,
     batch_size: BatchSize = 16,
-    control: Annotated[
-        str | None,
-        typer.Option(
-            help="Also analyse a copy with weights shuffled or reinitialised.", show_default=False
-        ),
-    ] = None,
-    centred: Annotated[
-        bool, typer.Option("--centred", help="Subtract the mean key, which a softmax does not see.")
-    ] = False,
-    heads: Annotated[
-        bool, typer.Option("--heads", help="Show every head, not only a line for each layer.")
-    ] = False,
-    planes: Annotated[
-        bool,
-        typer.Option(
-            "--planes", help="Show rotary heads by plane and by distance, layer by layer."
-        ),
-    ] = False,
+    control: str | None = None,
+    centred: bool = False,
+    heads: bool = False,
+    planes: bool = False,
     plot: Plot = None,
-    kind: Annotated[
-        str, typer.Option(help="What to draw: both, violin, decay or needed.")
-    ] = "both",
-    layer: Annotated[int, typer.Option(help="Layer to draw, from 0; −1 is the last.")] = -1,
-    head: Annotated[int, typer.Option(help="Head to draw.", min=0)] = 0,
-    out: Annotated[
-        Path | None,
-        out_file("Write everything (.safetensors) or the table (.csv).", ".safetensors", ".csv"),
-    ] = None,
+    kind: str = "both",
+    layer: int = -1,
+    head: Annotated[int, typer.Option(min=0)] = 0,
+    out: Annotated[Path | None, out_file(".safetensors", ".csv")] = None,
     force: Force = False,
     device: Device = None,
     as_json: Json = False,
@@ -83,6 +60,16 @@ def spectrum(
     Queries and keys are taken from the model as it runs, and attention rebuilt from them must equal
     the model's own. Columns 99 % and 99.9 % are the head dimensions that keep this share of the scores'
     energy with one basis for all inputs.
+
+    Args:
+        control: Also analyse a copy with weights shuffled or reinitialised.
+        centred: Subtract the mean key, which a softmax does not see.
+        heads: Show every head, not only a line for each layer.
+        planes: Show rotary heads by plane and by distance, layer by layer.
+        kind: What to draw: both, violin, decay or needed.
+        layer: Layer to draw, from 0; −1 is the last.
+        head: Head to draw.
+        out: Write everything (.safetensors) or the table (.csv).
     """
     from exactformer.spectra import spectrum as analyse
 
