@@ -37,7 +37,7 @@ def certify(
         max_length: Of a program: the most tokens that inputs must have.
         causal: Of a program: what positions must attend to.
     """
-    from exactformer.cli.support.descriptions import NAMES, read_blueprint
+    from exactformer.cli.support.descriptions import name_of, read_blueprint
     from exactformer.cli.support.panels import certificate_panel
     from exactformer.core.certificate import Kind
     from exactformer.core.loading import certify as prove
@@ -50,7 +50,7 @@ def certify(
     given = {name: value for name, value in inputs.items() if value is not None}
     if given and family != "programs":
         raise InputError(
-            f"{file} holds a {NAMES[family]} model; --vocabulary, --max-length, --causal and "
+            f"{file} holds a {name_of(family)} model; --vocabulary, --max-length, --causal and "
             "--everywhere are about programs"
         )
     if family == "polynomials":
@@ -65,7 +65,7 @@ def certify(
             options["vocabulary"] = read_vocabulary(vocabulary)
     elif expression is not None or variables is not None:
         raise InputError(
-            f"{file} holds a {NAMES[family]} model, which is not compared with an expression; leave "
+            f"{file} holds a {name_of(family)} model, which is not compared with an expression; leave "
             "EXPR and --variables out"
         )
     with waiting("Prove", not as_json):

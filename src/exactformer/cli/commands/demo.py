@@ -40,8 +40,8 @@ def demo(
 
     from exactformer.algebra import Polynomial
     from exactformer.cli.support.descriptions import model_facts
+    from exactformer.cli.support.evaluation import REFERENCE_DIGITS, compare, observed_errors
     from exactformer.cli.support.panels import certificate_panel
-    from exactformer.cli.support.trial import REFERENCE_DIGITS, compare, observed_errors
     from exactformer.figures import accuracy_figure, save_figure
     from exactformer.polynomials.compile import compile
 

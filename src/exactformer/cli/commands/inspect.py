@@ -52,7 +52,7 @@ def inspect(
         at: An input, e.g. 0.5,-1 (sequences: token after token). Prints the trace of the model at it,
             or draws its attention with --plot, which takes a random one otherwise.
     """
-    from exactformer.cli.support.descriptions import NAMES, model_facts, read_blueprint
+    from exactformer.cli.support.descriptions import model_facts, name_of, read_blueprint
     from exactformer.cli.support.panels import NOT_PROVEN, add_certificate, facts_grid, row
     from exactformer.core.loading import family_of
 
@@ -61,7 +61,7 @@ def inspect(
         for option, given in (("--matrices", matrices), ("--plot", plot)):
             if given and (family, option) != ("programs", "--plot"):
                 raise InputError(
-                    f"{option} shows models of polynomials, and {file} holds a {NAMES[family]} "
+                    f"{option} shows models of polynomials, and {file} holds a {name_of(family)} "
                     "model; --json gives its layers, --at its trace"
                 )
     blueprint = read_blueprint(file)
@@ -97,10 +97,10 @@ def inspect(
         screen.print(f"Attention drawn at {drawn['at']}")
     print_saved(plot)
     if trace is not None:
-        from exactformer.cli.support.traces import shown
+        from exactformer.cli.support.matrices import traced
 
-        for part in shown(trace, screen):
-            screen.print(part)
+        for tensor in traced(trace, screen):
+            screen.print(tensor)
 
 
 def _proven(file: Path, memory_limit: int) -> tuple[Any, ExactformerError | None]:
@@ -134,19 +134,16 @@ def _plot(model: Any, family: str, plot: Path, at: str | None) -> dict[str, Any]
 
 def _trace(model: Any, family: str, at: str) -> Trace:
     """Return what happens at one input."""
-    from exactformer.cli.support.descriptions import NAMES
-
-    if not hasattr(model, "trace"):
-        raise InputError(f"--at: a {NAMES[family]} model has no trace; exactformer predict runs it")
+    x: Any
     if family == "programs":
         from exactformer.programs.token_text import read_tokens
 
-        found: Trace = model.trace(model.encode(read_tokens(at, model.vocabulary)))
-        return found
-    if family == "sequences":
-        trace: Trace = model.trace(sequence_at(at, model.blueprint.tokens, model.blueprint.dim))
+        x = model.encode(read_tokens(at, model.vocabulary))
+    elif family == "sequences":
+        x = sequence_at(at, model.blueprint.tokens, model.blueprint.dim)
     else:
-        trace = model.trace(coordinates(at.replace(";", " ")))
+        x = coordinates(at.replace(";", " "))
+    trace: Trace = model.trace(x)
     return trace
 
 

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from exactformer.cli.support.options import Force, Json, out_file
-from exactformer.cli.support.output import (
-    console,
-    empty_table,
-    print_json,
-    print_saved,
-    shortened,
-)
+from exactformer.cli.support.output import console, empty_table, print_json, print_saved, shortened
 from exactformer.core.whole_files import whole_file
 from exactformer.errors import InputError, needs
 from exactformer.progress import progress
@@ -68,8 +62,8 @@ def import_(
         from exactformer.studio.library import imports
         from exactformer.studio.security.actor import Actor
 
-        read = [(path, *_read(path)) for path in files]
-        records = [record for _, _, some in read for record in some]
+        read = [_read(path) for path in files]
+        records = [record for _, some in read for record in some]
         with library.session() as db:
             items = imports.preview(db, records)
             papers = [_facts(item) for item in items]
@@ -83,7 +77,7 @@ def import_(
             else:
                 console().print("Nothing was written." if changes else "Nothing to write.")
             raise typer.Exit(int(changes and not as_json))
-        formats = ", ".join(dict.fromkeys(format for _, format, _ in read))
+        formats = ", ".join(dict.fromkeys(format for format, _ in read))
         with library.writing() as db:
             outcome = imports.write(db, Actor(None, "", "command line", "admin"), formats, records)
             counts = {

@@ -128,10 +128,7 @@ def _show(name: str, model: ProgramModel, tokens: list[Any], out: Path | None) -
 
     screen = console()
     saved = "nowhere; -o FILE keeps it" if out is None else str(out)
-    panel = certificate_panel(
-        model.certificate, model.blueprint, saved=saved, first={"program": name}
-    )
-    screen.print(panel)
+    screen.print(certificate_panel(model.certificate, model.blueprint, saved, {"program": name}))
     table = empty_table("Expression", *map(str, range(len(tokens))))
     for expression, values in model.expressions(tokens).items():
         table.add_row(expression, *map(shown, values))

@@ -46,15 +46,14 @@ def recommend(
     """
     from exactformer.learning.recommending import recommend_architecture
 
-    if data.suffix.lower() == ".npz" and (target or columns or stride):
+    if data.suffix.lower() != ".npz":
+        samples = _table(data, target, names(columns), length, horizon, stride)
+    elif target or columns or stride:
         raise InputError(
             f"{data} holds sequences already: --target, --columns and --stride are for tables"
         )
-    samples = (
-        _arrays(data)
-        if data.suffix.lower() == ".npz"
-        else _table(data, target, names(columns), length, horizon, stride)
-    )
+    else:
+        samples = _arrays(data)
     found = recommend_architecture(samples, seed=seed)
     if plot is not None:
         from exactformer.figures import save_figure

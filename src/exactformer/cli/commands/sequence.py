@@ -94,19 +94,24 @@ def sequence(
         )
         if realisation == "softmax-relu":
             model = model.softened(tolerance, sharpness=sharpness, ramp=ramp)
-        modulus = _modulus(target, tokens)
-        if modulus is not None:
-            model = model.bounded(modulus, target=target)
+        if target.lipschitz is not None:
+            model = model.bounded(target.lipschitz(tokens), target=target)
+        elif target.continuous:
+            model = model.bounded("estimate", target=target)
     example = _example(at, model)
     with waiting(f"Measure the error on {samples:,} random inputs", not as_json):
-        measured = _measure(model, target, samples)
+        distances = (1, 2) if samples else ()
+        measured = {
+            f"d_{p}": model.measure(target, samples=samples, p=p).to_dict() for p in distances
+        }
     if out is not None:
         model.save(out)
     if plot is not None:
         from exactformer.figures import save_figure
         from exactformer.figures.sequence_journey import sequence_journey_figure
 
-        save_figure(sequence_journey_figure(model, example, target, _title(target)), plot)
+        title = f"{target.name}, as a transformer: {target.summary}"
+        save_figure(sequence_journey_figure(model, example, target, title), plot)
     facts = _facts(model, target, example, measured)
     if as_json:
         print_json({**facts, "certificate": model.certificate.to_dict()}, out, plot)
@@ -127,10 +132,6 @@ def _show_maps(as_json: bool) -> None:
         needs = "" if named.equivariant else "positions"
         table.add_row(named.name, needs, named.summary)
     console().print(table)
-
-
-def _title(target: NamedMap) -> str:
-    return f"{target.name}, as a transformer: {target.summary}"
 
 
 def _read_weights(path: Path) -> tuple[Any, Any, Any]:
@@ -166,19 +167,6 @@ def _example(at: str | None, model: SequenceModel) -> NDArray[np.float64]:
     return np.array(sequence_at(at, n, d))
 
 
-def _modulus(target: NamedMap, tokens: int) -> float | str | None:
-    """Return the Lipschitz constant; where it is not known, that it has to be estimated."""
-    if target.lipschitz is not None and tokens >= 1:
-        return target.lipschitz(tokens)
-    return "estimate" if target.continuous else None
-
-
-def _measure(model: SequenceModel, target: NamedMap, samples: int) -> dict[str, Any]:
-    if not samples:
-        return {}
-    return {f"d_{p}": model.measure(target, samples=samples, p=p).to_dict() for p in (1, 2)}
-
-
 def _facts(
     model: SequenceModel, target: NamedMap, example: NDArray[np.float64], measured: dict[str, Any]
 ) -> dict[str, Any]:
@@ -202,11 +190,11 @@ def _show(model: SequenceModel, target: NamedMap, facts: dict[str, Any], out: Pa
 
     from exactformer.cli.support.panels import certificate_panel
 
-    screen, certificate = console(), model.certificate
     first = {"map": Text.assemble((target.name, "bold"), f": {target.summary}")}
     saved = "nowhere; -o FILE keeps it" if out is None else str(out)
-    options: dict[str, Any] = {"saved": saved, "first": first, "measured": facts["error"]}
-    screen.print(certificate_panel(certificate, model.blueprint, **options))
+    screen = console()
+    panel = certificate_panel(model.certificate, model.blueprint, saved, first, facts["error"])
+    screen.print(panel)
     table = empty_table("Token", "Input", "Code", "Output", "The map's own", "Difference", right=0)
     columns = (facts["example"][key] for key in ("input", "codes", "output", "map"))
     for j, (x, code, y, wanted) in enumerate(zip(*columns, strict=True), start=1):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -53,6 +52,7 @@ def serve(
         from exactformer.studio.serving import serve as serve_studio
         from exactformer.studio.settings import Settings
 
+    given: dict[str, Any] = {"database": database, "results": results}
     settings = Settings(
         host=host,
         port=port,
@@ -62,11 +62,8 @@ def serve(
         secure_cookies=secure_cookies,
         behind_proxy=behind_proxy,
         fetch_hosts=tuple(fetch_from or ()),
+        **{name: value for name, value in given.items() if value is not None},
     )
-    if database is not None:
-        settings = replace(settings, database=database)
-    if results is not None:
-        settings = replace(settings, results=results)
     serve_studio(settings, _print_address if as_json else _announce)
     console(stderr=True, quiet=as_json).print("Stopped.")
 

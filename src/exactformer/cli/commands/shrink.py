@@ -147,29 +147,20 @@ def _head_table(report: ShrinkReport, every_head: bool) -> Table:
     names = shortened(list(dict.fromkeys(report.table["layer"])))
     heads = (*by, "size", "new", "energy", "scores off", "attention moved")
     table = empty_table(*heads, right=1, ruled=False)
+    forms = {"head": "g", "head_dim": "g", "new_head_dim": ".3g"}
+    forms |= dict.fromkeys(("energy", "score_error", "attention_change"), ".2%")
+    if not every_head:
+        del forms["head"]
     for row in rows.to_dict(orient="records"):
-        table.add_row(
-            names[row["layer"]], *([f"{row['head']:g}"] if every_head else []), *_cells(row)
-        )
+        table.add_row(names[row["layer"]], *(format(row[c], form) for c, form in forms.items()))
     return table
-
-
-def _cells(row: dict[Any, Any]) -> list[str]:
-    sizes = [f"{row['head_dim']:g}", f"{row['new_head_dim']:.3g}"]
-    return [*sizes, *(f"{row[c]:.2%}" for c in ("energy", "score_error", "attention_change"))]
 
 
 def _cache_table(report: CacheReport) -> Table:
     """Return a line for each layer."""
-    table = empty_table(
-        "layer", "numbers", "kept", "states off", "loss, nats", right=1, ruled=False
-    )
+    heads = ("layer", "numbers", "kept", "states off", "loss, nats")
+    table = empty_table(*heads, right=1, ruled=False)
     for index, layer in enumerate(report.layers):
-        table.add_row(
-            str(index),
-            f"{layer.state}",
-            f"{sum(layer.ranks)}",
-            f"{layer.residual:.2%}",
-            f"{layer.predicted:.5f}",
-        )
+        sizes = map(str, (index, layer.state, sum(layer.ranks)))
+        table.add_row(*sizes, f"{layer.residual:.2%}", f"{layer.predicted:.5f}")
     return table

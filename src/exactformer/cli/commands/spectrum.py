@@ -34,6 +34,17 @@ Device = Annotated[
     str | None, typer.Option(help="cpu or cuda; a GPU if there is one, unless given.")
 ]
 
+_COLUMNS = {
+    "sigma_1": ("σ₁", ".3g"),
+    "rank": ("rank", "d"),
+    "effective_rank": ("effective", ".1f"),
+    "alpha": ("α", ".2f"),
+    "fit": ("R²", ".2f"),
+    "shared_99": ("99 %", "d"),
+    "shared_999": ("99.9 %", "d"),
+}
+"""Columns of the table to show: the head of each, and the form of its numbers."""
+
 
 def spectrum(
     model: ModelFolder,
@@ -174,35 +185,25 @@ def _by_distance(result: Spectrum) -> Table:
 
 def _by_layer(result: Spectrum) -> Table:
     names = shortened([layer.name for layer in result.layers])
-    heads = ("layer", "heads", "size", "σ₁", "rank", "effective", "α", "99 %", "99.9 %")
-    table = empty_table(*heads, right=1, ruled=False)
+    columns = {name: column for name, column in _COLUMNS.items() if name != "fit"}
+    heads = (head for head, _ in columns.values())
+    table = empty_table("layer", "heads", "size", *heads, right=1, ruled=False)
     for layer in result.layers:
         rows = result.table[result.table["layer"] == layer.name]
-        forms = {"sigma_1": ".3g", "rank": "d", "effective_rank": ".1f", "alpha": ".2f"}
-        forms |= {"shared_99": "d", "shared_999": "d"}
-        cells = [_span(rows[column], form) for column, form in forms.items()]
+        cells = (_span(rows[name], form) for name, (_, form) in columns.items())
         table.add_row(names[layer.name], str(layer.heads), str(layer.head_dim), *cells)
     return table
 
 
 def _by_head(result: Spectrum) -> Table:
     names = shortened([layer.name for layer in result.layers])
-    heads = ("layer", "head", "σ₁", "rank", "effective", "α", "R²", "99 %", "99.9 %", "verdict")
-    table = empty_table(*heads, right=1, ruled=False)
+    heads = (head for head, _ in _COLUMNS.values())
+    table = empty_table("layer", "head", *heads, "verdict", right=1, ruled=False)
     table.columns[-1].justify = "left"
     for row in result.table.to_dict(orient="records"):
-        table.add_row(
-            names[row["layer"]],
-            str(row["head"]),
-            f"{row['sigma_1']:.3g} ± {row['sigma_1_spread']:.1g}",
-            str(row["rank"]),
-            f"{row['effective_rank']:.1f}",
-            f"{row['alpha']:.2f}",
-            f"{row['fit']:.2f}",
-            str(row["shared_99"]),
-            str(row["shared_999"]),
-            row["verdict"],
-        )
+        cells = {name: format(row[name], form) for name, (_, form) in _COLUMNS.items()}
+        cells["sigma_1"] += f" ± {row['sigma_1_spread']:.1g}"
+        table.add_row(names[row["layer"]], str(row["head"]), *cells.values(), row["verdict"])
     return table
 
 

@@ -1,4 +1,4 @@
-"""Matrices of a blueprint on the terminal: every entry exact, every row and column named."""
+"""Matrices of a blueprint on the terminal, entry by entry, exactly; tensors of a trace by name."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from exactformer.cli.support.output import empty_table
 from exactformer.polynomials.blueprint import labels, title
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from exactformer.core.matrix import Matrix
+    from exactformer.core.model import Trace
     from exactformer.polynomials.blueprint import Blueprint
 
 MOST_ENTRIES = 40
 _DENSE = 1000
 _ZERO = "·"
+_TRACED_ROWS = 24
+_TRACED_WIDTH = 10
 
 
 def rational(value: Fraction) -> str:
@@ -91,3 +96,29 @@ def as_data(blueprint: Blueprint) -> dict[str, Any]:
         }
         for path, matrix in blueprint.matrices()
     }
+
+
+def traced(trace: Trace, screen: Console) -> Iterator[RenderableType]:
+    """Yield every tensor of a trace in order; of a large one, its shape only."""
+    for name, tensor in trace.items():
+        shape = " × ".join(map(str, tensor.shape)) or "one number"
+        heading = Text.assemble((name, "bold"), (f"   {shape}", "dim"))
+        yield Group(heading, _numbers(tensor, trace.dimensions, screen), "")
+
+
+def _numbers(tensor: Tensor, dimensions: tuple[str, ...], screen: Console) -> RenderableType:
+    rows = tensor.reshape(1, -1) if tensor.dim() < 2 else tensor
+    if rows.dim() > 2 or len(rows) > _TRACED_ROWS:
+        return Text("  --json gives its numbers", style="dim")
+    columns = rows.shape[1]
+    is_stream = tensor.dim() == 2 and columns == len(dimensions)
+    heads = dimensions if is_stream else tuple(str(j + 1) for j in range(columns))
+    if sum(max(_TRACED_WIDTH, len(head)) + 2 for head in heads) > screen.width:
+        return Text("  --json gives its numbers", style="dim")
+    table = empty_table(*heads, right=0)
+    table.show_header = is_stream
+    for column in table.columns:
+        column.min_width = _TRACED_WIDTH
+    for values in rows.tolist():
+        table.add_row(*(f"{value:.6g}" for value in values))
+    return table
