@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,15 +31,9 @@ _DatabaseOption = Annotated[
         "what `exactformer serve` uses.",
     ),
 ]
+Form = Literal["json", "bibtex", "csv"]
+"""A format that a library is written in."""
 _SHOWN = 60
-
-
-class Form(StrEnum):
-    """A format that a library is written in."""
-
-    JSON = "json"
-    BIBTEX = "bibtex"
-    CSV = "csv"
 
 
 def import_(
@@ -94,7 +87,7 @@ def import_(
 
 
 def export(
-    form: Annotated[Form, typer.Option("--format")] = Form.JSON,
+    form: Annotated[Form, typer.Option("--format")] = "json",
     out: Annotated[Path | None, out_file()] = None,
     force: Force = False,
     collection: str | None = None,
@@ -129,7 +122,7 @@ def export(
                 file.write(piece)
                 tell(number)
     if as_json:
-        print_json({"format": form.value, "bytes": out.stat().st_size}, out)
+        print_json({"format": form, "bytes": out.stat().st_size}, out)
     else:
         print_saved(out)
 
@@ -149,9 +142,9 @@ def _pieces(db: Session, form: Form, collection: str | None, paper: str | None) 
                 "No shared collection has this token; it is the last part of the link."
             ) from None
     else:
-        yield from exports.stream(db, form.value)
+        yield from exports.stream(db, form)
         return
-    yield exports.export(db, chosen, form.value)[0]
+    yield exports.export(db, chosen, form)[0]
 
 
 @contextmanager
