@@ -19,8 +19,7 @@ from exactformer.errors import InputError
 from exactformer.learning.recommending.comparison import ATTENTION, compare, explained, turns_for
 from exactformer.learning.recommending.decision import decide
 from exactformer.learning.recommending.description import describe
-from exactformer.learning.recommending.evidence import gather
-from exactformer.learning.recommending.known_targets import known
+from exactformer.learning.recommending.evidence import gather, known
 from exactformer.learning.recommending.linear import cross_validate
 from exactformer.learning.recommending.memory import memory
 from exactformer.learning.recommending.recommendation import Recommendation
