@@ -149,8 +149,8 @@ def _off_domain(function: RowFunction, table: Points, batch: Batch, row: int) ->
 
     others = " or ".join(way for way in OUTSIDE[function.family] if way != "raise")
     return OutsideDomainError(
-        f"{table.place(batch.places[row])}: {function.where(batch.points[row])}, where nothing is "
-        f"proven; compile for a larger domain, or choose --outside {others}"
+        f"{table.name}, {table.unit} {batch.places[row]}: {function.where(batch.points[row])}, where "
+        f"nothing is proven; compile for a larger domain, or choose --outside {others}"
     )
 
 

@@ -61,10 +61,6 @@ class Points:
     """Bytes or rows in all, where known."""
     batches: Iterator[Batch]
 
-    def place(self, place: int) -> str:
-        """Return where a point stands, for messages."""
-        return f"{self.name}, {self.unit} {place}"
-
 
 @contextmanager
 def open_points(
@@ -134,16 +130,21 @@ def _npy(stream: _Rejoined, name: str, total: int | None, variables: Sequence[st
             f"{name} is not a complete NPY file of numbers: {shape[0]:,} points of {dtype} take "
             f"{size:,} bytes, the file has {total:,}"
         )
-    rows = _rows(stream, shape, dtype, name, columns_first)
-    return Points(name, "row", False, shape[0], _finite(rows, name, variables))
+    batches = _array_batches(stream, shape[0], dtype, columns_first, name, variables)
+    return Points(name, "row", False, shape[0], batches)
 
 
-def _rows(
-    stream: _Rejoined, shape: tuple[int, ...], dtype: np.dtype[Any], name: str, columns_first: bool
-) -> Iterator[NDArray[Any]]:
+def _array_batches(
+    stream: _Rejoined,
+    count: int,
+    dtype: np.dtype[Any],
+    columns_first: bool,
+    name: str,
+    variables: Sequence[str],
+) -> Iterator[Batch]:
     """Yield rows; of an array that is stored column by column, all has to be there first."""
-    count, d = shape
-    step = count if columns_first else BATCH
+    d = len(variables)
+    step = max(1, count) if columns_first else BATCH
     for start in range(0, count, step):
         rows = min(step, count - start)
         content = stream.read(rows * d * dtype.itemsize)
@@ -151,23 +152,17 @@ def _rows(
             raise FileFormatError(f"{name} is not a complete NPY file of numbers: it ends too soon")
         numbers = np.frombuffer(content, dtype=dtype)
         array = numbers.reshape(d, rows).T if columns_first else numbers.reshape(rows, d)
-        yield from (array[first : first + BATCH] for first in range(0, rows, BATCH))
-
-
-def _finite(pieces: Iterator[NDArray[Any]], name: str, variables: Sequence[str]) -> Iterator[Batch]:
-    start = 0
-    for array in pieces:
-        piece = array.astype(np.float64)
-        wrong = np.argwhere(~np.isfinite(piece))
-        if len(wrong):
-            i, j = wrong[0]
-            raise InputError(
-                f"{name}, row {start + i + 1}, column {j + 1} ({variables[j]}): "
-                f"{piece[i, j]} is not a finite number"
-            )
-        stop = start + len(piece)
-        yield Batch(piece, range(start + 1, stop + 1), stop)
-        start = stop
+        for first in range(0, rows, BATCH):
+            piece = array[first : first + BATCH].astype(np.float64)
+            places = range(start + first + 1, start + first + len(piece) + 1)
+            wrong = np.argwhere(~np.isfinite(piece))
+            if len(wrong):
+                i, j = wrong[0]
+                raise InputError(
+                    f"{name}, row {places[i]}, column {j + 1} ({variables[j]}): "
+                    f"{piece[i, j]} is not a finite number"
+                )
+            yield Batch(piece, places, places[-1])
 
 
 class _Table:
