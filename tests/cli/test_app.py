@@ -14,7 +14,7 @@ from exactformer.cli.app import COMMANDS, app
 from exactformer.cli.support.usage import DocumentedCommand
 from tests.waiting import PATIENCE, program, wait_until
 
-NAMES = [command.__name__ for command in COMMANDS]
+NAMES = list(COMMANDS)
 HEAVY = "torch numpy sympy sklearn matplotlib flint pandas scipy fastapi sqlalchemy"
 
 

@@ -80,12 +80,9 @@ MemoryLimit = Annotated[
 
 def torch_dtype(name: str) -> torch.dtype:
     """Return the torch dtype of a format's name."""
-    import torch
+    from exactformer.core.precision import as_dtype
 
-    from exactformer.core.formats import float_format
-
-    dtype: torch.dtype = getattr(torch, float_format(name.strip()).name)
-    return dtype
+    return as_dtype(name.strip())
 
 
 def in_bytes(gibibytes: float) -> int:
