@@ -25,6 +25,14 @@ def test_a_program_is_compiled_shown_and_saved(call, tmp_path):
     assert call("inspect", path, "--matrices").code == 2
 
 
+def test_dimensions_that_compare_with_shares_are_shown_from_the_first_to_the_last(call, tmp_path):
+    path = tmp_path / "length.safetensors"
+    call("program", "length", "--vocabulary", "ab", "--max-length", "4", "-o", path)
+    shares = [name for name in ef.load(path).blueprint.dimensions if "length: above 0." in name]
+    last = shares[-1].removeprefix("length: above ")
+    assert f"{shares[0]} … {last}" in " ".join(call("inspect", path).out.split())
+
+
 def test_certify_holds_a_file_to_the_inputs_that_are_given(call, tmp_path):
     path = tmp_path / "reverse.safetensors"
     call("program", "reverse", "--vocabulary", "ab", "--max-length", "3", "-o", path)
