@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -51,7 +51,7 @@ def import_(
         files: BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export of a library.
         yes: Write without asking.
     """
-    with _opened(database) as library:
+    with closing(_database(database)) as library:
         from exactformer.studio.library import imports
         from exactformer.studio.security.actor import Actor
 
@@ -111,7 +111,7 @@ def export(
         raise InputError("--json reports on a file; name it with -o FILE, or choose --format json")
     if collection and paper:
         raise InputError("Give --collection or --paper, not both.")
-    with _opened(database) as library, library.session() as db:
+    with closing(_database(database)) as library, library.session() as db:
         pieces = _pieces(db, form, collection, paper)
         if out is None:
             for piece in pieces:
@@ -147,16 +147,11 @@ def _pieces(db: Session, form: Form, collection: str | None, paper: str | None) 
     yield exports.export(db, chosen, form)[0]
 
 
-@contextmanager
-def _opened(address: str | None) -> Iterator[Database]:
+def _database(address: str | None) -> Database:
     with needs("studio", "the library"):
         from exactformer.studio.database import open_database
         from exactformer.studio.settings import default_database
-    library = open_database(address or default_database())
-    try:
-        yield library
-    finally:
-        library.close()
+    return open_database(address or default_database())
 
 
 def _read(path: Path) -> tuple[str, list[PaperRecord]]:

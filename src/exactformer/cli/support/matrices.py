@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from exactformer.cli.support.output import empty_table
@@ -48,30 +47,21 @@ def matrices(blueprint: Blueprint, screen: Console) -> Iterator[RenderableType]:
 
 
 def _drawn(matrix: Matrix, rows: list[str], columns: list[str], screen: Console) -> RenderableType:
-    # A table wider than the screen would lose digits; a list of non-zeros never does.
-    if matrix.nonzeros and matrix.columns > 1 and matrix.rows * matrix.columns <= _DENSE:
-        cells = [[_cell(matrix[i, j]) for j in range(matrix.columns)] for i in range(matrix.rows)]
-        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-        if max(map(len, rows)) + sum(widths) + 3 * len(widths) <= screen.width:
-            return _table(cells, rows, columns)
-    return _list(matrix, rows, columns)
-
-
-def _table(cells: list[list[str]], rows: list[str], columns: list[str]) -> Table:
-    table = empty_table("", *columns, right=1)
-    table.columns[0].style = "cyan"
-    for name, row in zip(rows, cells, strict=True):
-        table.add_row(name, *(Text(c, style="dim" if c == _ZERO else "") for c in row))
-    return table
-
-
-def _cell(value: Fraction) -> str:
-    return rational(value) if value else _ZERO
-
-
-def _list(matrix: Matrix, rows: list[str], columns: list[str]) -> RenderableType:
     if not matrix.nonzeros:
         return Text("  all zero", style="dim")
+    # A table wider than the screen would lose digits; a list of non-zeros never does.
+    if matrix.columns > 1 and matrix.rows * matrix.columns <= _DENSE:
+        cells = [
+            [rational(value) if (value := matrix[i, j]) else _ZERO for j in range(matrix.columns)]
+            for i in range(matrix.rows)
+        ]
+        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+        if max(map(len, rows)) + sum(widths) + 3 * len(widths) <= screen.width:
+            table = empty_table("", *columns, right=1)
+            table.columns[0].style = "cyan"
+            for name, row in zip(rows, cells, strict=True):
+                table.add_row(name, *(Text(c, style="dim" if c == _ZERO else "") for c in row))
+            return table
     lines = [
         f"  {_place(rows[i], columns[j])} = {rational(value)}"
         for (i, j), value in list(matrix.entries.items())[:MOST_ENTRIES]

@@ -116,20 +116,14 @@ def _shares(comparison: Comparison) -> Iterator[Evidence]:
 
 
 def _future(samples: Samples, linear: LinearEvidence, comparison: Comparison) -> Iterator[Evidence]:
-    gain, drawn = _linear_gain(samples, linear)
     meaning = "what {} gains by reading later tokens, which no RNN can"
-    yield _interval("future, linear", gain, drawn, meaning.format("a linear map"))
-    whole, causal = ATTENTION["any order"], ATTENTION["causal"]
-    yield _difference("future, by content", comparison, whole, causal, meaning.format("attention"))
-
-
-def _linear_gain(samples: Samples, linear: LinearEvidence) -> tuple[float, Array]:
-    """Return the gain of any linear map over causal ones on all folds, and on draws of sequences."""
     y = samples.outputs
     gain = squares(linear.predictions["causal"] - y) - squares(linear.predictions["any"] - y)
-    total = squares(y - samples.offset)
-    often = draws(samples.groups(), 0)
-    return float(gain.sum() / total.sum()), np.asarray(often @ gain / (often @ total))
+    total, often = squares(y - samples.offset), draws(samples.groups(), 0)
+    share, drawn = float(gain.sum() / total.sum()), np.asarray(often @ gain / (often @ total))
+    yield _interval("future, linear", share, drawn, meaning.format("a linear map"))
+    whole, causal = ATTENTION["any order"], ATTENTION["causal"]
+    yield _difference("future, by content", comparison, whole, causal, meaning.format("attention"))
 
 
 def _memory(memory: Memory) -> Iterator[Evidence]:
