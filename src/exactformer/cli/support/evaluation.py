@@ -12,6 +12,7 @@ import torch
 
 from exactformer.core.domain import points_in_domain
 from exactformer.errors import RoundingError
+from exactformer.learning.threads import one_torch_thread
 from exactformer.progress import progress
 
 if TYPE_CHECKING:
@@ -38,20 +39,19 @@ def in_order(function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T
     from joblib import Parallel, delayed
 
     threads, source = torch.get_num_threads(), iter(items)
-    torch.set_num_threads(1)
-    try:
-        with Parallel(threads, prefer="threads", return_as="generator", pre_dispatch="all") as pool:
-            piece = list(islice(source, threads))
-            while piece:
-                results = pool(delayed(function)(item) for item in piece)
-                try:
-                    ahead = list(islice(source, threads))
-                    yield from zip(piece, results, strict=True)
-                finally:
-                    deque(results, maxlen=0)  # joblib warns of results that nobody takes
-                piece = ahead
-    finally:
-        torch.set_num_threads(threads)
+    with (
+        one_torch_thread(0),
+        Parallel(threads, prefer="threads", return_as="generator", pre_dispatch="all") as pool,
+    ):
+        piece = list(islice(source, threads))
+        while piece:
+            results = pool(delayed(function)(item) for item in piece)
+            try:
+                ahead = list(islice(source, threads))
+                yield from zip(piece, results, strict=True)
+            finally:
+                deque(results, maxlen=0)  # joblib warns of results that nobody takes
+            piece = ahead
 
 
 def as_array(computed: torch.Tensor) -> NDArray[Any]:
