@@ -1,10 +1,14 @@
 """``exactformer program`` and what the other commands do with its files."""
 
+import io
 import json
+import sys
 
 import pytest
 
 import exactformer as ef
+from exactformer.cli.support.tokens import lines_of
+from exactformer.errors import FileFormatError
 
 
 def test_a_program_is_compiled_shown_and_saved(call, tmp_path):
@@ -44,6 +48,20 @@ def test_certify_holds_a_file_to_the_inputs_that_are_given(call, tmp_path):
         assert call("certify", path, "reverse", *wrong).code == 1
     text = "Aggregate(Select(indices, length - 1 - indices, EQ), tokens)"
     assert call("certify", path, text).code == 0
+
+
+class Endless(io.TextIOBase):
+    """A line without an end, of which nobody may ask for all."""
+
+    def readline(self, size=-1):
+        assert size > 0
+        return "a" * size
+
+
+def test_a_line_that_does_not_end_is_refused_before_all_of_it_is_read(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Endless())
+    with pytest.raises(FileFormatError, match="a line has more than 1,048,576 characters"):
+        next(lines_of(None))
 
 
 def test_a_program_is_exported_as_onnx(call, tmp_path):
