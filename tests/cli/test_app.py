@@ -6,13 +6,15 @@ import subprocess
 import sys
 
 import pytest
+import typer.main
 import typer.testing
 
 import exactformer
 from exactformer.cli.app import COMMANDS, app
+from exactformer.cli.support.usage import DocumentedCommand
 from tests.waiting import PATIENCE, program, wait_until
 
-NAMES = [command.__name__ for command in COMMANDS]
+NAMES = list(COMMANDS)
 HEAVY = "torch numpy sympy sklearn matplotlib flint pandas scipy fastapi sqlalchemy"
 
 
@@ -57,6 +59,21 @@ def test_the_examples_use_options_that_exist(line):
     command = typer.testing._get_command(app).commands[name]  # built once, see tests/conftest.py
     with command.make_context(name, arguments) as context:
         assert context.info_name == name
+
+
+def test_help_about_an_option_that_does_not_exist_is_refused():
+    def command(points: int = 1) -> None:
+        """Count.
+
+        Args:
+            points: How many.
+            pionts: How many.
+        """
+
+    other = typer.Typer()
+    other.command(cls=DocumentedCommand)(command)
+    with pytest.raises(TypeError, match="has no parameter pionts"):
+        typer.main.get_command(other)
 
 
 def test_version(call):

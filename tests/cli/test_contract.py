@@ -272,8 +272,7 @@ def test_the_help_ends_with_the_example(call, name):
     assert answer.code == 0
     assert "Examples" in answer.out
     assert f"exactformer {name}" in answer.out
-    examples = {c.__name__: lines for c, lines in COMMANDS.items()}
-    examples |= {f"library {key}": lines for key, (_, lines) in LIBRARY.items()}
+    examples = COMMANDS | {f"library {key}": lines for key, (_, lines) in LIBRARY.items()}
     assert ROWS[name].example in examples[name]
 
 

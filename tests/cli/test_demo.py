@@ -3,7 +3,7 @@ import pytest
 
 import exactformer as ef
 from exactformer.cli.commands.demo import LAW
-from exactformer.cli.support.trial import compare
+from exactformer.cli.support.evaluation import compare
 from exactformer.errors import RoundingError
 
 
@@ -58,7 +58,7 @@ def test_a_demo_that_is_broken_off_leaves_no_folder(call, here, monkeypatch):
     def broken_off(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("exactformer.cli.support.trial.observed_errors", broken_off)
+    monkeypatch.setattr("exactformer.cli.support.evaluation.observed_errors", broken_off)
     assert call("demo", "-o", "tour", "--points", "10").code == 130
     assert not (here / "tour").exists()
 

@@ -362,7 +362,7 @@ def test_every_example_of_the_help_runs(tmp_path, monkeypatch, call):
     table.to_csv("measurements.csv", index=False)
     (tmp_path / "folder-of-parquet").mkdir()
     table.assign(z=table.a).to_parquet("folder-of-parquet/part.parquet")
-    for example in COMMANDS[fit]:
+    for example in COMMANDS["fit"]:
         piped, _, words = example.rpartition(" | exactformer ")
         stdin = (tmp_path / piped.split()[1]).read_text() if piped else None
         answer = call(*shlex.split(words), stdin=stdin)

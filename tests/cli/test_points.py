@@ -131,6 +131,14 @@ def test_a_header_that_promises_more_than_the_file_has_allocates_nothing(
     assert not asked
 
 
+@pytest.mark.parametrize("fortran", [False, True])
+def test_an_array_without_rows_has_no_batches(fortran):
+    stream = io.BytesIO()
+    facts = {"descr": "<f8", "fortran_order": fortran, "shape": (0, 2)}
+    np.lib.format.write_array_header_1_0(stream, facts)
+    assert read(stream.getvalue())[1] == []
+
+
 def test_a_wrong_shape_is_refused_by_the_header_alone():
     stream = io.BytesIO(npy(np.ones((3, 5)), (10**15, 5)))
     with pytest.raises(ExactformerError, match=r"shape \(1000000000000000, 5\)"):

@@ -1,10 +1,14 @@
 """``exactformer program`` and what the other commands do with its files."""
 
+import io
 import json
+import sys
 
 import pytest
 
 import exactformer as ef
+from exactformer.cli.support.tokens import lines_of
+from exactformer.errors import FileFormatError
 
 
 def test_a_program_is_compiled_shown_and_saved(call, tmp_path):
@@ -25,6 +29,14 @@ def test_a_program_is_compiled_shown_and_saved(call, tmp_path):
     assert call("inspect", path, "--matrices").code == 2
 
 
+def test_dimensions_that_compare_with_shares_are_shown_from_the_first_to_the_last(call, tmp_path):
+    path = tmp_path / "length.safetensors"
+    call("program", "length", "--vocabulary", "ab", "--max-length", "4", "-o", path)
+    shares = [name for name in ef.load(path).blueprint.dimensions if "length: above 0." in name]
+    last = shares[-1].removeprefix("length: above ")
+    assert f"{shares[0]} … {last}" in " ".join(call("inspect", path).out.split())
+
+
 def test_certify_holds_a_file_to_the_inputs_that_are_given(call, tmp_path):
     path = tmp_path / "reverse.safetensors"
     call("program", "reverse", "--vocabulary", "ab", "--max-length", "3", "-o", path)
@@ -36,6 +48,20 @@ def test_certify_holds_a_file_to_the_inputs_that_are_given(call, tmp_path):
         assert call("certify", path, "reverse", *wrong).code == 1
     text = "Aggregate(Select(indices, length - 1 - indices, EQ), tokens)"
     assert call("certify", path, text).code == 0
+
+
+class Endless(io.TextIOBase):
+    """A line without an end, of which nobody may ask for all."""
+
+    def readline(self, size=-1):
+        assert size > 0
+        return "a" * size
+
+
+def test_a_line_that_does_not_end_is_refused_before_all_of_it_is_read(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Endless())
+    with pytest.raises(FileFormatError, match="a line has more than 1,048,576 characters"):
+        next(lines_of(None))
 
 
 def test_a_program_is_exported_as_onnx(call, tmp_path):

@@ -121,7 +121,11 @@ MISTAKES = {
         "OutsideDomainError",
         "outside the sup",
     ),
-    "an unknown realisation": (["sort", "--realisation", "soft"], "InputError", "hard"),
+    "an unknown realisation": (
+        ["sort", "--realisation", "soft"],
+        "InputError",
+        "^--realisation soft; choose one of hard, softmax-relu$",
+    ),
     "no tokens": (["sort", "--tokens", "0"], "InputError", "positive integer"),
     "an example of the wrong size": (["sort", *SMALL, "--at", "1"], "InputError", "2 numbers, not"),
     "an example that is no number": (["sort", *SMALL, "--at", "a,b"], "InputError", "numbers with"),

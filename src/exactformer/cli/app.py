@@ -6,31 +6,15 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from inspect import cleandoc
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from exactformer import __version__
-from exactformer.cli.commands.certify import certify
-from exactformer.cli.commands.compile import compile
-from exactformer.cli.commands.demo import demo
-from exactformer.cli.commands.export import export
-from exactformer.cli.commands.fit import fit
-from exactformer.cli.commands.inspect import inspect
 from exactformer.cli.commands.library import export as export_library
 from exactformer.cli.commands.library import import_ as import_library
-from exactformer.cli.commands.predict import predict
-from exactformer.cli.commands.program import program
-from exactformer.cli.commands.prove import prove
-from exactformer.cli.commands.recommend import recommend
-from exactformer.cli.commands.report import report
-from exactformer.cli.commands.reproduce import reproduce
-from exactformer.cli.commands.sequence import sequence
-from exactformer.cli.commands.serve import serve
-from exactformer.cli.commands.shrink import shrink
-from exactformer.cli.commands.spectrum import spectrum
-from exactformer.cli.support.usage import Command, Group
+from exactformer.cli.support.usage import Command, DocumentedCommand, Group
 
 app = typer.Typer(
     name="exactformer",
@@ -43,38 +27,38 @@ app = typer.Typer(
     epilog="Start with [bold]exactformer demo[/bold]; every command explains itself with --help.",
 )
 
-# In the order of the help, each with the examples that its own help ends with.
-COMMANDS: dict[Callable[..., None], list[str]] = {
-    demo: ["demo", "demo -o tour --points 100000"],
-    compile: [
+# In the order of the help: a function in a module of its name, and the examples its help ends with.
+COMMANDS = {
+    "demo": ["demo", "demo -o tour --points 100000"],
+    "compile": [
         'compile "x^2 + 3 x y" --radius 2 -o law.safetensors',
         'compile "0.1 a^3 - 2 (a + b)^2" --radius 1/2 --variables a,b,c --construction paper',
         'compile "x^4" --radius 10 --dtype float32 --json',
         'compile "x^2 + y^2; x y" --domain "0,1; -1/2,3" -o pair.safetensors',
         'compile "(x + y)^16" --construction chebyshev',
     ],
-    certify: ["certify law.safetensors", 'certify law.safetensors "x^2 + 3 x y"'],
-    predict: [
+    "certify": ["certify law.safetensors", 'certify law.safetensors "x^2 + 3 x y"'],
+    "predict": [
         "predict law.safetensors points.csv -o values.csv",
         "predict law.safetensors points.npy -o values.npy --outside nan",
         'echo "0.5,-1" | exactformer predict law.safetensors',
     ],
-    inspect: [
+    "inspect": [
         "inspect law.safetensors",
         "inspect law.safetensors --matrices",
         'inspect law.safetensors --plot law.svg --at "0.5,-1"',
     ],
-    export: [
+    "export": [
         "export law.safetensors",
         "export law.safetensors --format numpy -o law.npz",
         "export law.safetensors --format onnx --executor literal --dtype float32",
     ],
-    prove: [
+    "prove": [
         "prove law.safetensors -o law.v",
         "prove law.safetensors -o law.v --check",
         "prove law.safetensors -o law.v --library coq-library",
     ],
-    fit: [
+    "fit": [
         "fit measurements.csv --target y",
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
         "fit measurements.csv --target y --purpose prediction --json",
@@ -82,37 +66,37 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
         "fit folder-of-parquet --target y,z --missing drop --report law.html",
         "cat measurements.csv | exactformer fit - --target y",
     ],
-    sequence: [
+    "sequence": [
         "sequence --list",
         "sequence sort --tokens 3 --dim 1 --delta 1/8 --plot journey.png",
         'sequence softmax-attention --form four-layer --delta 1/16 --at "0.1,0.7,0.4"',
         "sequence mean-subtract --tokens 2 --dim 2 --delta 1/4 --support -1,1 -o mean.safetensors",
     ],
-    program: [
+    "program": [
         "program --list",
         "program reverse --vocabulary abc --max-length 10",
         "program sort --vocabulary 3,1,2 --max-length 6 --realisation softmax -o sort.safetensors",
         "program induction --vocabulary abc --max-length 12 --causal --at abcab --json",
     ],
-    recommend: [
+    "recommend": [
         "recommend sequences.npz",
         "recommend readings.csv --target temperature --horizon 24 --plot evidence.png",
         "recommend readings.csv --target temperature --columns load,wind --horizon 0 --json",
     ],
-    spectrum: [
+    "spectrum": [
         "spectrum path/to/model --texts sentences.txt",
         "spectrum path/to/vit --images photos --heads --plot spectrum.svg",
         "spectrum path/to/model --npz inputs.npz --control shuffled -o spectrum.safetensors",
     ],
-    shrink: [
+    "shrink": [
         "shrink path/to/model --texts sentences.txt --head-dim 16 -o smaller",
         "shrink path/to/vit --images photos --energy 0.99",
         "shrink path/to/model --texts sentences.txt --max-loss 0.05 --json",
         "shrink path/to/llama --texts corpus.txt --cache 0.5 -o smaller",
     ],
-    reproduce: ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
-    report: ["report", "report --results results -o page.html"],
-    serve: [
+    "reproduce": ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
+    "report": ["report", "report --results results -o page.html"],
+    "serve": [
         "serve",
         "serve --single-user --port 9000",
         "serve --host 0.0.0.0 --database postgresql://studio@localhost/studio --secure-cookies",
@@ -125,14 +109,9 @@ def _epilog(lines: list[str]) -> str:
     return "\n\n".join(["[bold]Examples[/bold]", *(line.replace("[", r"\[") for line in shown)])
 
 
-def _help(command: Callable[..., None]) -> str:
-    """Return the docstring with its lines joined: the terminal decides where they break."""
-    paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
-    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
-
-
-for _command, _lines in COMMANDS.items():
-    app.command(cls=Command, help=_help(_command), epilog=_epilog(_lines))(_command)
+for _name, _lines in COMMANDS.items():
+    _module = import_module(f"exactformer.cli.commands.{_name}")
+    app.command(cls=Command, epilog=_epilog(_lines))(getattr(_module, _name))
 
 # The studio's library has commands of its own: `exactformer library import`, and so on.
 LIBRARY: dict[str, tuple[Callable[..., None], list[str]]] = {
@@ -150,7 +129,7 @@ LIBRARY: dict[str, tuple[Callable[..., None], list[str]]] = {
 }
 library = typer.Typer(no_args_is_help=True, help="Bring papers into the studio's library, or out.")
 for _name, (_command, _lines) in LIBRARY.items():
-    library.command(_name, help=_help(_command), epilog=_epilog(_lines))(_command)
+    library.command(_name, cls=DocumentedCommand, epilog=_epilog(_lines))(_command)
 app.add_typer(library, name="library")
 
 

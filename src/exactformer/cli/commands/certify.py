@@ -14,30 +14,11 @@ from exactformer.progress import waiting
 
 def certify(
     file: ModelFile,
-    expression: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[EXPR]",
-            help="The polynomial that the model must compute, or the program, by its name or written "
-            "out; what its file names if absent.",
-        ),
-    ] = None,
-    variables: Annotated[
-        str | None,
-        typer.Option(
-            help="Variables of EXPR in order, separated by commas; the model's if absent."
-        ),
-    ] = None,
-    vocabulary: Annotated[
-        str | None, typer.Option(help="Of a program: the tokens that the model must take.")
-    ] = None,
-    max_length: Annotated[
-        int | None, typer.Option(help="Of a program: the most tokens that inputs must have.")
-    ] = None,
-    causal: Annotated[
-        bool | None,
-        typer.Option("--causal/--everywhere", help="Of a program: what positions must attend to."),
-    ] = None,
+    expression: Annotated[str | None, typer.Argument(metavar="[EXPR]")] = None,
+    variables: str | None = None,
+    vocabulary: str | None = None,
+    max_length: int | None = None,
+    causal: Annotated[bool | None, typer.Option("--causal/--everywhere")] = None,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
@@ -47,8 +28,16 @@ def certify(
     at all, this leaves with 1 and names it. Nor is anything in that of a program, which is proven for
     every input from its weights. The file of a coupling holds no functions: its
     bound is checked against the weights, and remains numerical and stated by the file.
+
+    Args:
+        expression: The polynomial that the model must compute, or the program, by its name or written
+            out; what its file names if absent.
+        variables: Variables of EXPR in order, separated by commas; the model's if absent.
+        vocabulary: Of a program: the tokens that the model must take.
+        max_length: Of a program: the most tokens that inputs must have.
+        causal: Of a program: what positions must attend to.
     """
-    from exactformer.cli.support.descriptions import NAMES, read_blueprint
+    from exactformer.cli.support.descriptions import name_of, read_blueprint
     from exactformer.cli.support.panels import certificate_panel
     from exactformer.core.certificate import Kind
     from exactformer.core.loading import certify as prove
@@ -61,7 +50,7 @@ def certify(
     given = {name: value for name, value in inputs.items() if value is not None}
     if given and family != "programs":
         raise InputError(
-            f"{file} holds a {NAMES[family]} model; --vocabulary, --max-length, --causal and "
+            f"{file} holds a {name_of(family)} model; --vocabulary, --max-length, --causal and "
             "--everywhere are about programs"
         )
     if family == "polynomials":
@@ -76,7 +65,7 @@ def certify(
             options["vocabulary"] = read_vocabulary(vocabulary)
     elif expression is not None or variables is not None:
         raise InputError(
-            f"{file} holds a {NAMES[family]} model, which is not compared with an expression; leave "
+            f"{file} holds a {name_of(family)} model, which is not compared with an expression; leave "
             "EXPR and --variables out"
         )
     with waiting("Prove", not as_json):

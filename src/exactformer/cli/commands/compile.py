@@ -25,49 +25,17 @@ from exactformer.progress import waiting
 
 
 def compile(
-    expression: Annotated[
-        str,
-        typer.Argument(
-            metavar="EXPR",
-            help="The polynomial, e.g. 'x^2 + 3 x y', in plain text or LaTeX; several, between "
-            "semicolons, for a vector. Functions such as sin are for ef.compile in Python.",
-        ),
-    ],
-    radius: Annotated[
-        str | None,
-        typer.Option("--radius", "-r", help="Certify the ball ‖x‖ ≤ R: 4, 0.1, 1/3; 1 if absent."),
-    ] = None,
-    domain: Annotated[
-        str | None,
-        typer.Option(help="Certify a box instead, one interval per variable: '0,1; -1/2,3'."),
-    ] = None,
+    expression: Annotated[str, typer.Argument(metavar="EXPR")],
+    radius: Annotated[str | None, typer.Option("--radius", "-r")] = None,
+    domain: str | None = None,
     out: ModelOut = None,
     force: Force = False,
-    variables: Annotated[
-        str | None,
-        typer.Option(
-            help="Coordinates in order, separated by commas; may name unused ones. Declares names such "
-            "as xy, which are refused otherwise."
-        ),
-    ] = None,
-    construction: Annotated[
-        str,
-        typer.Option(
-            help="scaled, doubling (fewer blocks, more heads), chebyshev (high degree), softmax "
-            "(ordinary attention, near the target), or paper for Theorem 3.5 as printed."
-        ),
-    ] = "scaled",
-    directions: Annotated[
-        str, typer.Option(help="auto, fewest, lattice, spread or tailored.")
-    ] = "auto",
+    variables: str | None = None,
+    construction: str = "scaled",
+    directions: str = "auto",
     dtype: Dtype = "float64",
     executor: Executor = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="Refuse a larger certified error; softmax then uses as many heads as it takes."
-        ),
-    ] = None,
+    tolerance: float | None = None,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
@@ -76,6 +44,18 @@ def compile(
     The certificate holds for the saved file in every number format it lists; --dtype and --executor
     name the one that must have a guarantee. Leaves with 1, and saves nothing, where something
     cannot be proven.
+
+    Args:
+        expression: The polynomial, e.g. 'x^2 + 3 x y', in plain text or LaTeX; several, between
+            semicolons, for a vector. Functions such as sin are for ef.compile in Python.
+        radius: Certify the ball ‖x‖ ≤ R: 4, 0.1, 1/3; 1 if absent.
+        domain: Certify a box instead, one interval per variable: '0,1; -1/2,3'.
+        variables: Coordinates in order, separated by commas; may name unused ones. Declares names such
+            as xy, which are refused otherwise.
+        construction: scaled, doubling (fewer blocks, more heads), chebyshev (high degree), softmax
+            (ordinary attention, near the target), or paper for Theorem 3.5 as printed.
+        directions: auto, fewest, lattice, spread or tailored.
+        tolerance: Refuse a larger certified error; softmax then uses as many heads as it takes.
     """
     from exactformer.cli.support.descriptions import model_facts
     from exactformer.cli.support.panels import certificate_panel

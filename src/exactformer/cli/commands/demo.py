@@ -23,25 +23,25 @@ _WORDS = {"literal": "every matrix carried out", "fused": "its proven closed for
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the model and the figure.")
-    ] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o")] = Path("demo"),
     force: Force = False,
-    points: Annotated[
-        int, typer.Option(help="How many random points to evaluate.", min=1)
-    ] = 1_000_000,
+    points: Annotated[int, typer.Option(min=1)] = 1_000_000,
     as_json: Json = False,
 ) -> None:
     """Compile f₂* of Fang et al. (2022), prove it, try it on a million points, and draw it.
 
     Writes law.safetensors, demo.png and demo.svg.
+
+    Args:
+        out: Folder for the model and the figure.
+        points: How many random points to evaluate.
     """
     from time import perf_counter
 
     from exactformer.algebra import Polynomial
     from exactformer.cli.support.descriptions import model_facts
+    from exactformer.cli.support.evaluation import REFERENCE_DIGITS, compare, observed_errors
     from exactformer.cli.support.panels import certificate_panel
-    from exactformer.cli.support.trial import REFERENCE_DIGITS, compare, observed_errors
     from exactformer.figures import accuracy_figure, save_figure
     from exactformer.polynomials.compile import compile
 

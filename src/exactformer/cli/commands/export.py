@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from exactformer.cli.support.options import (
     Dtype,
     Executor,
@@ -29,14 +27,10 @@ _OUTSIDE = ("nan", "allow")
 
 def export(
     file: ModelFile,
-    format: Annotated[
-        str, typer.Option(help="onnx, numpy (.npz) or torch (.pt2 of torch.export).")
-    ] = "onnx",
-    out: Annotated[Path | None, out_file("Write here; next to the model if absent.")] = None,
+    format: str = "onnx",
+    out: Annotated[Path | None, out_file()] = None,
     force: Force = False,
-    outside: Annotated[
-        str, typer.Option(help="Points outside the domain: nan, or allow for no check in the file.")
-    ] = "nan",
+    outside: str = "nan",
     dtype: Dtype = "float64",
     executor: Executor = None,
     memory_limit: MemoryLimit = 4,
@@ -47,10 +41,15 @@ def export(
     The file carries target, inputs and the error bound that holds whatever the order in which a
     runtime adds. It cannot raise: points outside the domain return NaN. Arrays of --format
     numpy check nothing. Programs are exported as ONNX.
+
+    Args:
+        format: onnx, numpy (.npz) or torch (.pt2 of torch.export).
+        out: Write here; next to the model if absent.
+        outside: Points outside the domain: nan, or allow for no check in the file.
     """
-    from exactformer.core.loading import family_of
+    from exactformer.core.loading import family_of, load
     from exactformer.core.whole_files import write_bytes
-    from exactformer.polynomials.export import FORMATS
+    from exactformer.polynomials.export import FORMATS, about
 
     if format not in FORMATS:
         raise InputError(f"--format {format}: choose one of {', '.join(FORMATS)}")
@@ -58,30 +57,32 @@ def export(
         raise InputError(f"--outside {outside}: choose one of {', '.join(_OUTSIDE)}")
     family = family_of(file)
     _check_offered(file, family, format, outside)
-    ending, _ = FORMATS[format]
+    ending, write = FORMATS[format]
     target = file.with_suffix(ending) if out is None else out
     if target.suffix.lower() != ending:
         raise InputError(f"{target}: write {ending} for --format {format}")
     check_free(force, target)
-    options = {
-        "dtype": torch_dtype(dtype),
-        "executor": executor,
-        "memory_limit": in_bytes(memory_limit),
-    }
     with waiting("Prove and export", not as_json):
+        model: Any = load(
+            file,
+            dtype=torch_dtype(dtype),
+            executor=executor,
+            outside=outside,
+            memory_limit=in_bytes(memory_limit),
+        )
         if family == "programs":
-            contents, facts = _program(file, options)
+            from exactformer.programs import onnx
+
+            contents, facts = onnx.onnx_file(model), onnx.about(model)
+            within = f"the program's outputs on 1 to {facts['max_length']} tokens"
         else:
-            contents, facts = _polynomial(file, format, {**options, "outside": outside})
+            contents, facts = write(model), about(model, model.executor)
+            within = f"the polynomial on {facts['domain']}"
     write_bytes(contents, target)
     bound, size = float(facts["bound"]), len(contents)
     if as_json:
         print_json({**facts, "bound": bound, "format": format, "bytes": size}, target)
         return
-    if family == "programs":
-        within = f"the program's outputs on 1 to {facts['max_length']} tokens"
-    else:
-        within = f"the polynomial on {facts['domain']}"
     console().print(
         f"{target}: {shortened(facts['target'], 100)}\n"
         f"{format}, {facts['executor']}, {facts['dtype']}, {size:,} bytes; within {at_most(bound)} of "
@@ -90,28 +91,12 @@ def export(
 
 
 def _check_offered(file: Path, family: str, format: str, outside: str) -> None:
-    from exactformer.cli.support.descriptions import NAMES
+    from exactformer.cli.support.descriptions import name_of
 
     if family == "programs" and outside != "nan":
         raise InputError(f"--outside {outside}: a program has no value outside its vocabulary")
     if family != "polynomials" and (family, format) != ("programs", "onnx"):
         raise InputError(
-            f"a {NAMES[family]} model cannot be exported as {format}; {file} keeps it whole: "
+            f"a {name_of(family)} model cannot be exported as {format}; {file} keeps it whole: "
             "exactformer predict runs it, and ef.load gives it as a torch module"
         )
-
-
-def _polynomial(file: Path, format: str, options: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
-    from exactformer.polynomials.check import load
-    from exactformer.polynomials.export import FORMATS, about
-
-    model = load(file, **options)
-    return FORMATS[format][1](model), about(model, model.executor)
-
-
-def _program(file: Path, options: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
-    from exactformer.programs.check import load_program_model
-    from exactformer.programs.onnx import about, onnx_file
-
-    model = load_program_model(file, **options)
-    return onnx_file(model), about(model)

@@ -25,6 +25,7 @@ from exactformer.core.whole_files import write_bytes
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from rich.table import Table as RichTable
 
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
@@ -35,74 +36,25 @@ _MOST_ROWS = 40
 
 def fit(
     ctx: typer.Context,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="A CSV or Parquet file, one row per observation, or a folder of them; - reads "
-            "standard input."
-        ),
-    ],
-    target: Annotated[
-        str, typer.Option("--target", "-t", help="The column to predict; several with commas.")
-    ],
-    columns: Annotated[
-        str | None,
-        typer.Option(help="Columns to predict it from, separated by commas; all others if absent."),
-    ] = None,
-    header: Annotated[
-        str | None,
-        typer.Option("--names", help="Names of all columns, for a CSV file without a header."),
-    ] = None,
-    missing: Annotated[
-        str, typer.Option(help="Rows with a missing value: raise, or drop to leave them out.")
-    ] = "raise",
-    degree: Annotated[str, typer.Option(help="Total degree, or auto.")] = "auto",
-    purpose: Annotated[
-        str,
-        typer.Option(
-            help="discovery: few terms that are certain, with intervals. prediction: the least error "
-            "on rows left out; coefficients may be shrunk, without intervals."
-        ),
-    ] = "discovery",
-    loss: Annotated[
-        str,
-        typer.Option(
-            help="squared; huber draws rows far from the law in; trimmed leaves them out."
-        ),
-    ] = "squared",
-    features: Annotated[
-        str | None,
-        typer.Option(
-            help="Functions to apply to every column besides powers, separated by commas: sin, cos, "
-            "exp, log, sqrt, tanh, atan, abs, 1/x."
-        ),
-    ] = None,
-    solver: Annotated[str, typer.Option(help="sparse, least-squares or sgd.")] = "sparse",
-    significance: Annotated[
-        float, typer.Option(help="Probability of keeping a term that is not in the law.")
-    ] = 0.01,
-    relevance: Annotated[
-        float,
-        typer.Option(help="Leave out terms that explain less than this share of the spread."),
-    ] = 1e-3,
-    model_tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="For --features: the distance accepted between saved model and law; a hundredth of "
-            "the noise if absent."
-        ),
-    ] = None,
-    epochs: Annotated[int, typer.Option(help="For sgd: passes over the data.")] = 2000,
-    device: Annotated[str, typer.Option(help="For sgd: cpu or cuda.")] = "cpu",
-    seed: Annotated[
-        int, typer.Option(help="For sgd, and for the folds of --purpose prediction: the seed.")
-    ] = 0,
+    data: Path,
+    target: Annotated[str, typer.Option("--target", "-t")],
+    columns: str | None = None,
+    header: Annotated[str | None, typer.Option("--names")] = None,
+    missing: str = "raise",
+    degree: str = "auto",
+    purpose: str = "discovery",
+    loss: str = "squared",
+    features: str | None = None,
+    solver: str = "sparse",
+    significance: float = 0.01,
+    relevance: float = 1e-3,
+    model_tolerance: float | None = None,
+    epochs: int = 2000,
+    device: str = "cpu",
+    seed: int = 0,
     out: ModelOut = None,
     plot: Plot = None,
-    report: Annotated[
-        Path | None,
-        out_file("Write one HTML page about the law here (.html).", ".html", name="--report"),
-    ] = None,
+    report: Annotated[Path | None, out_file(".html", name="--report")] = None,
     force: Force = False,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
@@ -112,6 +64,29 @@ def fit(
     A folder of CSV or Parquet files, or a file larger than --memory-limit, is not brought into memory:
     its numbers are stored once in the temporary folder (TMPDIR), and passes are made over blocks of
     rows. The law is the same. --purpose prediction, --loss and --features need all rows in memory.
+
+    Args:
+        data: A CSV or Parquet file, one row per observation, or a folder of them; - reads standard
+            input.
+        target: The column to predict; several with commas.
+        columns: Columns to predict it from, separated by commas; all others if absent.
+        header: Names of all columns, for a CSV file without a header.
+        missing: Rows with a missing value: raise, or drop to leave them out.
+        degree: Total degree, or auto.
+        purpose: discovery: few terms that are certain, with intervals. prediction: the least error on
+            rows left out; coefficients may be shrunk, without intervals.
+        loss: squared; huber draws rows far from the law in; trimmed leaves them out.
+        features: Functions to apply to every column besides powers, separated by commas: sin, cos, exp,
+            log, sqrt, tanh, atan, abs, 1/x.
+        solver: sparse, least-squares or sgd.
+        significance: Probability of keeping a term that is not in the law.
+        relevance: Leave out terms that explain less than this share of the spread.
+        model_tolerance: For --features: the distance accepted between saved model and law; a hundredth
+            of the noise if absent.
+        epochs: For sgd: passes over the data.
+        device: For sgd: cpu or cuda.
+        seed: For sgd, and for the folds of --purpose prediction: the seed.
+        report: Write one HTML page about the law here (.html).
     """
     from exactformer.algebra.limits import MAX_VARIABLES
     from exactformer.learning.laws.parameters import beyond_blocks, check_parameters
@@ -159,12 +134,13 @@ def fit(
     told = [str(w.message) for w in caught]
     told += [note for note in regressor.notes_ if note not in told]
     notes = [*table.notes, *(as_options(note, ctx.command) for note in told)]
-    law = _Law(regressor, table, rows, notes)
+    fitted = regressor.predict(table.features).reshape(len(table.targets), -1)
+    residuals = table.targets.to_numpy() - fitted
     if plot is not None:
         from exactformer.figures import save_figure
         from exactformer.learning.laws.pictures import overview
 
-        save_figure(overview(law.fitted, law.residuals, wanted.targets), plot)
+        save_figure(overview(fitted, residuals, wanted.targets), plot)
     if report is not None:
         from exactformer.learning.laws.report import law_page
 
@@ -172,9 +148,9 @@ def fit(
         page = law_page(regressor, table, rows, notes, certificate)
         write_bytes(page.encode(), report)
     if as_json:
-        print_json(law.contents(), out, plot, report)
+        print_json(_contents(regressor, table, rows, notes), out, plot, report)
     else:
-        law.show()
+        _show(regressor, table, rows, notes, residuals)
         print_saved(out, plot, report)
 
 
@@ -187,89 +163,73 @@ def _degree(text: str) -> int | Literal["auto"]:
         raise InputError(f"--degree {text}: give a whole number from 1, or auto") from None
 
 
-class _Law:
-    """A fitted regressor beside its table, to print."""
+def _contents(
+    law: PolynomialAttentionRegressor, table: Table, rows: int, notes: list[str]
+) -> dict[str, Any]:
+    """Return all of a law for machines; lists by target where there are several."""
+    import numpy as np
 
-    def __init__(
-        self,
-        regressor: PolynomialAttentionRegressor,
-        table: Table,
-        rows: int,
-        notes: list[str],
-    ) -> None:
-        self.regressor, self.table, self.rows, self.notes = regressor, table, rows, notes
-        self.fitted = regressor.predict(table.features).reshape(len(table.targets), -1)
-        self.residuals = table.targets.to_numpy() - self.fitted
+    columns, targets = list(table.features.columns), list(table.targets.columns)
+    # Polynomials have exact coefficients; other laws are written as SymPy has them.
+    functions = any(law.uses_functions(k) for k in range(len(targets)))
+    written = law.to_sympy() if functions else law.polynomial_
+    terms = law.coef_table_.to_json(orient="records", double_precision=15)
+    return {
+        "target": targets if len(targets) > 1 else targets[0],
+        "formula": law.formula_,
+        "exact": [str(one) for one in written] if isinstance(written, list) else str(written),
+        "variables": dict(zip(law.variables_, columns, strict=True)),
+        "terms": json.loads(terms),
+        "degree": law.degree_,
+        "rows": rows,
+        "r2": np.asarray(law.r2_).tolist(),
+        "noise": np.asarray(law.noise_).tolist(),
+        "box": dict(zip(columns, law.box_.tolist(), strict=True)),
+        "unused": law.unused_,
+        "notes": notes,
+    }
 
-    def each(self, values: Any) -> dict[str, Any]:
-        """Return what there is one of for each target, by the target's name."""
-        listed = [values] if len(self.table.targets.columns) == 1 else list(values)
-        return dict(zip(self.table.targets.columns, listed, strict=True))
 
-    def exact(self) -> Any:
-        """Return the law with exact coefficients: polynomials as such, other laws as SymPy has them."""
-        law = self.regressor
-        polynomials = not any(law.uses_functions(k) for k in range(len(self.residuals.T)))
-        written = law.polynomial_ if polynomials else law.to_sympy()
-        return [str(one) for one in written] if isinstance(written, list) else str(written)
+def _show(
+    law: PolynomialAttentionRegressor,
+    table: Table,
+    rows: int,
+    notes: list[str],
+    residuals: NDArray[Any],
+) -> None:
+    """Print all of a law for people."""
+    from rich.text import Text
 
-    def contents(self) -> dict[str, Any]:
-        """Return all of it for machines; lists by target where there are several."""
-        law, columns = self.regressor, list(self.table.features.columns)
-        targets = list(self.table.targets.columns)
+    from exactformer.learning.laws.pictures import histogram
 
-        def whole(values: Any, read: Any = None) -> Any:
-            found = [v if read is None else read(v) for v in self.each(values).values()]
-            return found if len(targets) > 1 else found[0]
+    screen = console()
 
-        terms = law.coef_table_.to_json(orient="records", double_precision=15)
-        return {
-            "target": whole(targets if len(targets) > 1 else targets[0]),
-            "formula": law.formula_,
-            "exact": self.exact(),
-            "variables": dict(zip(law.variables_, columns, strict=True)),
-            "terms": json.loads(terms),
-            "degree": law.degree_,
-            "rows": self.rows,
-            "r2": whole(law.r2_, float),
-            "noise": whole(law.noise_, float),
-            "box": dict(zip(columns, law.box_.tolist(), strict=True)),
-            "unused": law.unused_,
-            "notes": self.notes,
-        }
+    def say(text: str, style: str = "") -> None:
+        screen.print(Text(text, style=style), soft_wrap=True)
 
-    def show(self) -> None:
-        """Print all of it for people."""
-        from rich.text import Text
-
-        from exactformer.learning.laws.pictures import histogram
-
-        screen, law = console(), self.regressor
-
-        def say(text: str, style: str = "") -> None:
-            screen.print(Text(text, style=style), soft_wrap=True)
-
-        formulas, r2, noise = (self.each(v) for v in (law.formula_, law.r2_, law.noise_))
-        for place, target in enumerate(formulas):
-            say(f"\n{target} = {formulas[target]}\n", "bold")
-            if law.renamed_ and place == 0:
-                pairs = law.renamed_.items()
-                say("where " + ", ".join(f"{v} is {n!r}" for v, n in pairs) + "\n")
-            screen.print(_terms(law, target if len(formulas) > 1 else None))
-            say(
-                f"\nR² {r2[target]:.6g}   noise {noise[target]:.4g} (standard deviation)   "
-                f"{self.rows:,} rows   terms up to degree {law.degree_} considered"
-            )
-            some = len(self.table.targets)
-            shown = "" if some == self.rows else f" of {some:,} rows"
-            say(f"\nResiduals{shown}\n{histogram(self.residuals[:, place])}\n")
-        for column, (low, high) in zip(self.table.features.columns, law.box_, strict=True):
-            say(f"  {column} from {low:.6g} to {high:.6g}")
-        say("Extrapolation begins outside these ranges, and there the model refuses.")
-        if constant := [n for n, why in law.unused_.items() if why == "constant"]:
-            say(f"Constant, so not used: {', '.join(constant)}.")
-        for note in self.notes:
-            say(f"Note: {note}", "yellow")
+    targets, some = list(table.targets.columns), len(table.targets)
+    single = len(targets) == 1
+    for place, target in enumerate(targets):
+        formula, r2, noise = (
+            found if single else found[place] for found in (law.formula_, law.r2_, law.noise_)
+        )
+        say(f"\n{target} = {formula}\n", "bold")
+        if law.renamed_ and place == 0:
+            say("where " + ", ".join(f"{v} is {n!r}" for v, n in law.renamed_.items()) + "\n")
+        screen.print(_terms(law, None if single else target))
+        say(
+            f"\nR² {r2:.6g}   noise {noise:.4g} (standard deviation)   "
+            f"{rows:,} rows   terms up to degree {law.degree_} considered"
+        )
+        shown = "" if some == rows else f" of {some:,} rows"
+        say(f"\nResiduals{shown}\n{histogram(residuals[:, place])}\n")
+    for column, (low, high) in zip(table.features.columns, law.box_, strict=True):
+        say(f"  {column} from {low:.6g} to {high:.6g}")
+    say("Extrapolation begins outside these ranges, and there the model refuses.")
+    if constant := [n for n, why in law.unused_.items() if why == "constant"]:
+        say(f"Constant, so not used: {', '.join(constant)}.")
+    for note in notes:
+        say(f"Note: {note}", "yellow")
 
 
 def _terms(regressor: PolynomialAttentionRegressor, target: str | None) -> RichTable:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from exactformer.cli.support.options import (
     Force,
@@ -36,18 +34,10 @@ if TYPE_CHECKING:
 
 def inspect(
     file: ModelFile,
-    matrices: Annotated[
-        bool, typer.Option("--matrices", help="Print every matrix, entry by entry, exactly.")
-    ] = False,
+    matrices: bool = False,
     plot: Plot = None,
     force: Force = False,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            help="An input, e.g. 0.5,-1 (sequences: token after token). Prints the trace of the "
-            "model at it, or draws its attention with --plot, which takes a random one otherwise."
-        ),
-    ] = None,
+    at: str | None = None,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
@@ -56,8 +46,13 @@ def inspect(
     A polynomial's counts are compared with the theorem's formulas, and --plot draws its matrices and
     attention; of a program it draws the circuit. A model that cannot be proven is shown too;
     exactformer certify leaves with 1 there.
+
+    Args:
+        matrices: Print every matrix, entry by entry, exactly.
+        at: An input, e.g. 0.5,-1 (sequences: token after token). Prints the trace of the model at it,
+            or draws its attention with --plot, which takes a random one otherwise.
     """
-    from exactformer.cli.support.descriptions import NAMES, model_facts, read_blueprint
+    from exactformer.cli.support.descriptions import model_facts, name_of, read_blueprint
     from exactformer.cli.support.panels import NOT_PROVEN, add_certificate, facts_grid, row
     from exactformer.core.loading import family_of
 
@@ -66,7 +61,7 @@ def inspect(
         for option, given in (("--matrices", matrices), ("--plot", plot)):
             if given and (family, option) != ("programs", "--plot"):
                 raise InputError(
-                    f"{option} shows models of polynomials, and {file} holds a {NAMES[family]} "
+                    f"{option} shows models of polynomials, and {file} holds a {name_of(family)} "
                     "model; --json gives its layers, --at its trace"
                 )
     blueprint = read_blueprint(file)
@@ -102,10 +97,10 @@ def inspect(
         screen.print(f"Attention drawn at {drawn['at']}")
     print_saved(plot)
     if trace is not None:
-        from exactformer.cli.support.traces import shown
+        from exactformer.cli.support.matrices import traced
 
-        for part in shown(trace, screen):
-            screen.print(part)
+        for tensor in traced(trace, screen):
+            screen.print(tensor)
 
 
 def _proven(file: Path, memory_limit: int) -> tuple[Any, ExactformerError | None]:
@@ -129,29 +124,25 @@ def _plot(model: Any, family: str, plot: Path, at: str | None) -> dict[str, Any]
     if family == "programs":
         save_figure(circuit_figure(model), plot)
         return {}
-    domain, variables = model.blueprint.domain, model.blueprint.variables
-    point: list[float] = (
-        points_in_domain(1, domain, len(variables))[0].tolist() if at is None else coordinates(at)
-    )
+    blueprint = model.blueprint
+    random = points_in_domain(1, blueprint.domain, len(blueprint.variables))[0]
+    point = random.tolist() if at is None else coordinates(at)
     save_figure(architecture_figure(model, point), plot)
     return {"at": point}
 
 
 def _trace(model: Any, family: str, at: str) -> Trace:
     """Return what happens at one input."""
-    from exactformer.cli.support.descriptions import NAMES
-
-    if not hasattr(model, "trace"):
-        raise InputError(f"--at: a {NAMES[family]} model has no trace; exactformer predict runs it")
+    x: Any
     if family == "programs":
         from exactformer.programs.token_text import read_tokens
 
-        found: Trace = model.trace(model.encode(read_tokens(at, model.vocabulary)))
-        return found
-    if family == "sequences":
-        trace: Trace = model.trace(sequence_at(at, model.blueprint.tokens, model.blueprint.dim))
+        x = model.encode(read_tokens(at, model.vocabulary))
+    elif family == "sequences":
+        x = sequence_at(at, model.blueprint.tokens, model.blueprint.dim)
     else:
-        trace = model.trace(coordinates(at.replace(";", " ")))
+        x = coordinates(at.replace(";", " "))
+    trace: Trace = model.trace(x)
     return trace
 
 
@@ -236,20 +227,19 @@ def _layers(blueprint: Blueprint) -> Table:
 
 
 def _add_block(table: Table, b: int, block: Block, dimensions: tuple[str, ...]) -> None:
-    heads, first = block.attention.heads, 1
+    heads, before = block.attention.heads, 0
 
     def own(head: Head) -> tuple[str, str]:
         return _sizes({"W_Q": head.query, "W_K": head.key, "W_V": head.value})
 
-    for sizes, alike in groupby(heads, key=own):
+    for (shapes, nonzeros), alike in groupby(heads, key=own):
         group = list(alike)
-        last = first + len(group) - 1
-        which = "" if len(heads) == 1 else f" {first}" if last == first else f" {first} … {last}"
-        shapes, nonzeros = sizes
-        count = nonzeros if last == first else f"{len(group)} × ({nonzeros})"
+        first, before = before + 1, before + len(group)
+        several = len(group) > 1
+        which = f" {first} … {before}" if several else f" {first}" if len(heads) > 1 else ""
+        count = f"{len(group)} × ({nonzeros})" if several else nonzeros
         rows = {i for head in group for i in head.value.by_row}
         table.add_row(f"{b} attention{which}", shapes, count, _written(rows, dimensions))
-        first = last + 1
     layer = block.feed_forward
     parts = {"W_1": layer.w1, "b_1": layer.b1, "W_2": layer.w2, "b_2": layer.b2}
     kept = {name: matrix for name, matrix in parts.items() if matrix.nonzeros}
@@ -270,18 +260,14 @@ def _sizes(parts: Mapping[str, Matrix]) -> tuple[str, str]:
 
 def _counts(blueprint: Blueprint) -> Table:
     counts, theorem = blueprint.counts(), _theorem(blueprint)
-    per_block = sorted({min(counts.per_block), max(counts.per_block)}) if counts.per_block else []
+    ends = sorted({min(counts.per_block), max(counts.per_block)}) if counts.per_block else []
+    per_block = " … ".join(f"{count:,}" for count in ends) or "–"
     table = empty_table("Count", "This model", "Theorem 3.5", "Formula", right=1)
     table.columns[3].justify = "left"
     rows: list[tuple[str, str, int, str]] = [
         ("tokens", f"{counts.tokens:,}", theorem.lemma_width, "n_q = C(d−1+q, q)"),
         ("blocks", f"{counts.depth:,}", theorem.q, "q"),
-        (
-            "non-zeros per block",
-            " … ".join(f"{v:,}" for v in per_block) or "–",
-            theorem.per_block,
-            "2n + 8",
-        ),
+        ("non-zeros per block", per_block, theorem.per_block, "2n + 8"),
         ("free parameters", f"{counts.free:,}", theorem.free, "nd + nq + 1"),
         ("  bound for n = n_q", "", theorem.free_bound, "d^(q+1) + q d^q + 1"),
         ("non-zeros in all", f"{counts.total:,}", theorem.total, "nd + 3nq + 8q + 1"),
@@ -301,8 +287,7 @@ def _large(value: int) -> str:
 def _runs(dimensions: tuple[str, ...]) -> list[str]:
     """Return names with numbered neighbours gathered: ``position 1 … 11``."""
     runs = []
-    for stem, group in groupby(dimensions, key=lambda name: name.rstrip("0123456789")):
-        names = list(group)
-        last = names[-1].removeprefix(stem)
-        runs.append(names[0] if len(names) == 1 else f"{names[0]} … {last}")
+    for stem, group in groupby(dimensions, key=lambda name: name.rstrip("0123456789.")):
+        first, *others = group
+        runs.append(f"{first} … {others[-1].removeprefix(stem)}" if others else first)
     return runs

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import StrEnum
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from exactformer.cli.support.options import Force, Json, out_file
-from exactformer.cli.support.output import (
-    console,
-    empty_table,
-    print_json,
-    print_saved,
-    shortened,
-)
+from exactformer.cli.support.output import console, empty_table, print_json, print_saved, shortened
 from exactformer.core.whole_files import whole_file
 from exactformer.errors import InputError, needs
 from exactformer.progress import progress
@@ -38,41 +31,32 @@ _DatabaseOption = Annotated[
         "what `exactformer serve` uses.",
     ),
 ]
+Form = Literal["json", "bibtex", "csv"]
+"""A format that a library is written in."""
 _SHOWN = 60
 
 
-class Form(StrEnum):
-    """A format that a library is written in."""
-
-    JSON = "json"
-    BIBTEX = "bibtex"
-    CSV = "csv"
-
-
 def import_(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export of a library.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ],
+    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)],
     database: _DatabaseOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y")] = False,
     as_json: Json = False,
 ) -> None:
     """Read papers from files, show what would change, and write it once you agree.
 
     Papers that the library has already are found by DOI, arXiv id, OpenAlex id and title; their gaps
     are filled, nothing is overwritten. With --json nothing is asked: only --yes writes.
+
+    Args:
+        files: BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export of a library.
+        yes: Write without asking.
     """
-    with _opened(database) as library:
+    with closing(_database(database)) as library:
         from exactformer.studio.library import imports
         from exactformer.studio.security.actor import Actor
 
-        read = [(path, *_read(path)) for path in files]
-        records = [record for _, _, some in read for record in some]
+        read = [_read(path) for path in files]
+        records = [record for _, some in read for record in some]
         with library.session() as db:
             items = imports.preview(db, records)
             papers = [_facts(item) for item in items]
@@ -86,7 +70,7 @@ def import_(
             else:
                 console().print("Nothing was written." if changes else "Nothing to write.")
             raise typer.Exit(int(changes and not as_json))
-        formats = ", ".join(dict.fromkeys(format for _, format, _ in read))
+        formats = ", ".join(dict.fromkeys(format for format, _ in read))
         with library.writing() as db:
             outcome = imports.write(db, Actor(None, "", "command line", "admin"), formats, records)
             counts = {
@@ -103,13 +87,11 @@ def import_(
 
 
 def export(
-    form: Annotated[Form, typer.Option("--format", help="What to write.")] = Form.JSON,
-    out: Annotated[Path | None, out_file("A file; standard output unless given.")] = None,
+    form: Annotated[Form, typer.Option("--format")] = "json",
+    out: Annotated[Path | None, out_file()] = None,
     force: Force = False,
-    collection: Annotated[
-        str | None, typer.Option(help="Only a shared collection, by the token in its link.")
-    ] = None,
-    paper: Annotated[str | None, typer.Option(help="Only one paper, by its slug.")] = None,
+    collection: str | None = None,
+    paper: str | None = None,
     database: _DatabaseOption = None,
     as_json: Json = False,
 ) -> None:
@@ -118,12 +100,18 @@ def export(
     The JSON can be imported again without loss. In CSV a cell that begins with =, +, - or @ gets an
     apostrophe in front, so that no spreadsheet takes it for a formula. --json reports on the file
     that -o names.
+
+    Args:
+        form: What to write.
+        out: A file; standard output unless given.
+        collection: Only a shared collection, by the token in its link.
+        paper: Only one paper, by its slug.
     """
     if as_json and out is None:
         raise InputError("--json reports on a file; name it with -o FILE, or choose --format json")
     if collection and paper:
         raise InputError("Give --collection or --paper, not both.")
-    with _opened(database) as library, library.session() as db:
+    with closing(_database(database)) as library, library.session() as db:
         pieces = _pieces(db, form, collection, paper)
         if out is None:
             for piece in pieces:
@@ -134,7 +122,7 @@ def export(
                 file.write(piece)
                 tell(number)
     if as_json:
-        print_json({"format": form.value, "bytes": out.stat().st_size}, out)
+        print_json({"format": form, "bytes": out.stat().st_size}, out)
     else:
         print_saved(out)
 
@@ -154,21 +142,16 @@ def _pieces(db: Session, form: Form, collection: str | None, paper: str | None) 
                 "No shared collection has this token; it is the last part of the link."
             ) from None
     else:
-        yield from exports.stream(db, form.value)
+        yield from exports.stream(db, form)
         return
-    yield exports.export(db, chosen, form.value)[0]
+    yield exports.export(db, chosen, form)[0]
 
 
-@contextmanager
-def _opened(address: str | None) -> Iterator[Database]:
+def _database(address: str | None) -> Database:
     with needs("studio", "the library"):
         from exactformer.studio.database import open_database
         from exactformer.studio.settings import default_database
-    library = open_database(address or default_database())
-    try:
-        yield library
-    finally:
-        library.close()
+    return open_database(address or default_database())
 
 
 def _read(path: Path) -> tuple[str, list[PaperRecord]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -17,6 +17,7 @@ from exactformer.cli.support.options import (
     ModelFile,
     in_bytes,
     out_file,
+    torch_dtype,
 )
 from exactformer.cli.support.output import console, print_json
 from exactformer.core.whole_files import write_bytes
@@ -26,35 +27,18 @@ from exactformer.errors import InputError, OutsideDomainError
 if TYPE_CHECKING:
     from exactformer.cli.support.points import Batch, Points
     from exactformer.cli.support.rows import RowFunction
+    from exactformer.programs.model import ProgramModel
 
 
 def predict(
     file: ModelFile,
-    points: Annotated[
-        Path | None,
-        typer.Argument(
-            help="CSV or NPY, one point or sequence per row; - or nothing reads standard input."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        out_file(
-            "Write here (.csv or .npy); to standard output if absent.", ".csv", ".npy", dash=True
-        ),
-    ] = None,
+    points: Annotated[Path | None, typer.Argument()] = None,
+    out: Annotated[Path | None, out_file(".csv", ".npy", dash=True)] = None,
     force: Force = False,
-    outside: Annotated[
-        str,
-        typer.Option(
-            help="Rows outside the domain: raise or nan; also allow for polynomials (nothing is proven "
-            "there), zero for sequence maps."
-        ),
-    ] = "raise",
+    outside: str = "raise",
     dtype: Dtype = "float64",
     executor: Executor = None,
-    ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Leave out columns that are not variables.")
-    ] = False,
+    ignore_extra: bool = False,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
@@ -68,19 +52,27 @@ def predict(
     or token 1.1, token 1.2, …). The output has a header if the input has one, for sequences always.
     Numbers are rounded to --dtype first, and values are written with all their digits. A
     polynomial's are within the certified bound of it.
+
+    Args:
+        points: CSV or NPY, one point or sequence per row; - or nothing reads standard input.
+        out: Write here (.csv or .npy); to standard output if absent.
+        outside: Rows outside the domain: raise or nan; also allow for polynomials (nothing is proven
+            there), zero for sequence maps.
+        ignore_extra: Leave out columns that are not variables.
     """
     from exactformer.cli.support.points import open_points
     from exactformer.cli.support.rows import open_model
-    from exactformer.core.loading import family_of
+    from exactformer.core.loading import family_of, load
 
+    source, target = (None if str(path) == "-" else path for path in (points, out))
+    limit = in_bytes(memory_limit)
     if family_of(file) == "programs":
         if outside != "raise":
             raise InputError(f"--outside {outside}: a program has no value outside its vocabulary")
-        limit = in_bytes(memory_limit)
-        _decode(file, _not_dash(points), _not_dash(out), dtype, executor, limit, as_json)
+        model = load(file, dtype=torch_dtype(dtype), executor=executor, memory_limit=limit)
+        _decode(cast("ProgramModel", model), source, target, as_json)
         return
-    function = open_model(file, dtype, executor, outside, in_bytes(memory_limit))
-    source, target = _not_dash(points), _not_dash(out)
+    function = open_model(file, dtype, executor, outside, limit)
     if source is None and sys.stdin.isatty():
         names = ", ".join(function.columns)
         typer.echo(f"One {function.unit} per line ({names}); Ctrl-D ends.", err=True)
@@ -92,24 +84,11 @@ def predict(
         _show(summary, target, function)
 
 
-def _decode(
-    file: Path,
-    source: Path | None,
-    out: Path | None,
-    dtype: str,
-    executor: str | None,
-    limit: int,
-    as_json: bool,
-) -> None:
+def _decode(model: ProgramModel, source: Path | None, out: Path | None, as_json: bool) -> None:
     """Run a program on every line, a sequence of tokens, and write lines of values."""
-    from exactformer.cli.support.options import torch_dtype
     from exactformer.cli.support.tokens import lines_of, shown
-    from exactformer.programs.check import load_program_model
     from exactformer.programs.token_text import read_tokens
 
-    model = load_program_model(
-        file, dtype=torch_dtype(dtype), executor=executor, memory_limit=limit
-    )
     rows = [read_tokens(line, model.vocabulary) for line in lines_of(source)]
     values = [model.decode([row])[0] for row in rows]
     lines = [",".join(map(shown, row)) for row in values]
@@ -117,6 +96,7 @@ def _decode(
         write_bytes("".join(f"{line}\n" for line in lines).encode(), out)
     if as_json:
         kept = {} if out is not None else {"values": [[shown(v) for v in row] for row in values]}
+        dtype = model.certificate.dtype
         print_json({"sequences": len(rows), "outside": 0, "dtype": dtype, **kept}, out)
     elif out is None:
         typer.echo("\n".join(lines))
@@ -124,16 +104,12 @@ def _decode(
         console().print(f"{len(rows):,} sequences in {out}.")
 
 
-def _not_dash(path: Path | None) -> Path | None:
-    return None if path is None or str(path) == "-" else path
-
-
 def _run(function: RowFunction, table: Points, out: Path | None, as_json: bool) -> dict[str, Any]:
     """Read, evaluate and write in step; return the facts about the run."""
     import numpy as np
 
     from exactformer.cli.support.evaluation import in_order
-    from exactformer.cli.support.values import values_to
+    from exactformer.cli.support.points import values_to
     from exactformer.progress import progress
 
     kept: list[Any] = []
@@ -173,8 +149,8 @@ def _off_domain(function: RowFunction, table: Points, batch: Batch, row: int) ->
 
     others = " or ".join(way for way in OUTSIDE[function.family] if way != "raise")
     return OutsideDomainError(
-        f"{table.place(batch.places[row])}: {function.where(batch.points[row])}, where nothing is "
-        f"proven; compile for a larger domain, or choose --outside {others}"
+        f"{table.name}, {table.unit} {batch.places[row]}: {function.where(batch.points[row])}, where "
+        f"nothing is proven; compile for a larger domain, or choose --outside {others}"
     )
 
 

@@ -17,34 +17,18 @@ if TYPE_CHECKING:
 
 
 def program(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PROGRAM",
-            help="The program by its name (--list shows them all), or written out: length - indices.",
-        ),
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="A file with the program: lines name = expression.")
-    ] = None,
-    vocabulary: Annotated[
-        str, typer.Option(help="The tokens: abc, or separated by commas: red,green or 0,1,2.")
-    ] = "abc",
-    max_length: Annotated[int, typer.Option(help="The most tokens of an input.")] = 8,
-    causal: Annotated[
-        bool, typer.Option("--causal", help="Attend to earlier positions only.")
-    ] = False,
-    realisation: Annotated[
-        str, typer.Option(help="hard, exact, or softmax for PyTorch's own attention.")
-    ] = "hard",
+    name: Annotated[str | None, typer.Argument(metavar="PROGRAM")] = None,
+    file: Path | None = None,
+    vocabulary: str = "abc",
+    max_length: int = 8,
+    causal: bool = False,
+    realisation: str = "hard",
     dtype: Dtype = "float64",
-    at: Annotated[
-        str | None, typer.Option(help="The input to show: abca, or tokens with commas.")
-    ] = None,
+    at: str | None = None,
     out: ModelOut = None,
     plot: Plot = None,
     force: Force = False,
-    as_list: Annotated[bool, typer.Option("--list", help="List the programs by name.")] = False,
+    as_list: Annotated[bool, typer.Option("--list")] = False,
     as_json: Json = False,
 ) -> None:
     """Compile a RASP program into a transformer and prove it for every input.
@@ -53,6 +37,16 @@ def program(
     the value of every expression at every position of one input. --plot draws the circuit.
 
     Programs are read by a grammar and never run as code.
+
+    Args:
+        name: The program by its name (--list shows them all), or written out: length - indices.
+        file: A file with the program: lines name = expression.
+        vocabulary: The tokens: abc, or separated by commas: red,green or 0,1,2.
+        max_length: The most tokens of an input.
+        causal: Attend to earlier positions only.
+        realisation: hard, exact, or softmax for PyTorch's own attention.
+        at: The input to show: abca, or tokens with commas.
+        as_list: List the programs by name.
     """
     from exactformer.programs.compile import compile_program
     from exactformer.programs.token_text import read_tokens, read_vocabulary
@@ -134,10 +128,7 @@ def _show(name: str, model: ProgramModel, tokens: list[Any], out: Path | None) -
 
     screen = console()
     saved = "nowhere; -o FILE keeps it" if out is None else str(out)
-    panel = certificate_panel(
-        model.certificate, model.blueprint, saved=saved, first={"program": name}
-    )
-    screen.print(panel)
+    screen.print(certificate_panel(model.certificate, model.blueprint, saved, {"program": name}))
     table = empty_table("Expression", *map(str, range(len(tokens))))
     for expression, values in model.expressions(tokens).items():
         table.add_row(expression, *map(shown, values))

@@ -15,27 +15,10 @@ from exactformer.errors import InputError
 
 def prove(
     file: ModelFile,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write this .v file; next to the model if absent."),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Have Coq check the file, written now or before, and compare it with the model.",
-        ),
-    ] = False,
-    library: Annotated[
-        Path | None,
-        typer.Option(help="Copy the library's sources into this folder, to check without Python."),
-    ] = None,
-    rounding: Annotated[
-        str | None,
-        typer.Option(
-            help="Add a theorem about rounding in float64 or float32; its check needs Flocq."
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    check: bool = False,
+    library: Path | None = None,
+    rounding: str | None = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -46,6 +29,12 @@ def prove(
     computes exactly this program; for all points of the support, it has exactly the values of this
     table. Python proves it first, from scratch. Writing the file needs no Coq; --check does, and
     prints the theorem with the axioms it rests on.
+
+    Args:
+        out: Write this .v file; next to the model if absent.
+        check: Have Coq check the file, written now or before, and compare it with the model.
+        library: Copy the library's sources into this folder, to check without Python.
+        rounding: Add a theorem about rounding in float64 or float32; its check needs Flocq.
     """
     from exactformer.coq.installation import copy_library, find_coq
     from exactformer.coq.prove import checked, law_of

@@ -16,33 +16,13 @@ if TYPE_CHECKING:
 
 
 def recommend(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="An .npz file with arrays inputs and outputs, or a table with one reading per row."
-        ),
-    ],
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", help="For tables: the column to predict.")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="For tables: columns to predict it from, separated by commas; all others if absent."
-        ),
-    ] = None,
-    length: Annotated[int, typer.Option(help="For tables: readings in a window.")] = 48,
-    horizon: Annotated[
-        int,
-        typer.Option(
-            help="For tables: predict the target this many readings after the window, from its own "
-            "past too; 0 predicts its value at every reading from the other columns."
-        ),
-    ] = 1,
-    stride: Annotated[
-        int | None, typer.Option(help="For tables: readings between the starts of windows.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="For folds and training.")] = 0,
+    data: Path,
+    target: Annotated[str | None, typer.Option("--target", "-t")] = None,
+    columns: str | None = None,
+    length: int = 48,
+    horizon: int = 1,
+    stride: int | None = None,
+    seed: int = 0,
     plot: Plot = None,
     force: Force = False,
     as_json: Json = False,
@@ -53,18 +33,27 @@ def recommend(
     (N,) for one value after the last token. The answer rests on how much both explain of sequences
     held out; order, memory, mixing and the spectrum of the coupling are measured and shown. Where
     the evidence is thin the answer is undecided.
+
+    Args:
+        data: An .npz file with arrays inputs and outputs, or a table with one reading per row.
+        target: For tables: the column to predict.
+        columns: For tables: columns to predict it from, separated by commas; all others if absent.
+        length: For tables: readings in a window.
+        horizon: For tables: predict the target this many readings after the window, from its own past
+            too; 0 predicts its value at every reading from the other columns.
+        stride: For tables: readings between the starts of windows.
+        seed: For folds and training.
     """
     from exactformer.learning.recommending import recommend_architecture
 
-    if data.suffix.lower() == ".npz" and (target or columns or stride):
+    if data.suffix.lower() != ".npz":
+        samples = _table(data, target, names(columns), length, horizon, stride)
+    elif target or columns or stride:
         raise InputError(
             f"{data} holds sequences already: --target, --columns and --stride are for tables"
         )
-    samples = (
-        _arrays(data)
-        if data.suffix.lower() == ".npz"
-        else _table(data, target, names(columns), length, horizon, stride)
-    )
+    else:
+        samples = _arrays(data)
     found = recommend_architecture(samples, seed=seed)
     if plot is not None:
         from exactformer.figures import save_figure

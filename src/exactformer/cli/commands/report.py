@@ -10,16 +10,17 @@ from exactformer.cli.support.output import print_json
 
 
 def report(
-    results: Annotated[
-        Path, typer.Option(help="Folder with the stored results.", file_okay=False)
-    ] = Path("results"),
-    out: Annotated[
-        Path | None, out_file("Where to write; report.html in --results unless given.")
-    ] = None,
+    results: Annotated[Path, typer.Option(file_okay=False)] = Path("results"),
+    out: Annotated[Path | None, out_file()] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page: claims, the papers' figures, ours, and verdicts."""
+    """Write one self-contained HTML page: claims, the papers' figures, ours, and verdicts.
+
+    Args:
+        results: Folder with the stored results.
+        out: Where to write; report.html in --results unless given.
+    """
     from exactformer.experiments import write_report
 
     check_free(force, out or results / "report.html")

@@ -18,45 +18,34 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="The experiment, as --list shows it.")] = None,
-    scale: Annotated[
-        Scale, typer.Option(help="Seconds in CI, minutes on a laptop, or the paper's own sizes.")
-    ] = Scale.DEFAULT,
-    device: Annotated[str, typer.Option(help="cpu, or cuda.")] = "cpu",
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            help="Processes to run cells in; unless given every core, or one on a GPU.", min=1
-        ),
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Folder for the result and its cells. Unless given, results go to results/ "
-            "(scale paper) or results/SCALE/, cells to the user's cache.",
-            file_okay=False,
-        ),
-    ] = None,
+    name: Annotated[str | None, typer.Argument()] = None,
+    scale: Scale = Scale.DEFAULT,
+    device: str = "cpu",
+    jobs: Annotated[int | None, typer.Option(min=1)] = None,
+    cluster: str | None = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", file_okay=False)] = None,
     force: Force = False,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Run anew and fail where the stored result disagrees; write nothing."
-        ),
-    ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Run every experiment.")] = False,
-    listing: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+    check: bool = False,
+    everything: Annotated[bool, typer.Option("--all")] = False,
+    listing: Annotated[bool, typer.Option("--list")] = False,
     as_json: Json = False,
 ) -> None:
     """Run a table or figure of a paper again and compare it with the published values.
 
     Finished cells are kept: stop the run at any moment, and the same command continues from there.
     Leaves with 1 if a result is not reproduced or --check finds drift.
+
+    Args:
+        name: The experiment, as --list shows it.
+        scale: Seconds in CI, minutes on a laptop, or the paper's own sizes.
+        device: cpu, or cuda.
+        jobs: Processes to run cells in; unless given every core, or one on a GPU.
+        cluster: Address of a Dask scheduler, such as tcp://host:8786.
+        out: Folder for the result and its cells. Unless given, results go to results/ (scale paper) or
+            results/SCALE/, cells to the user's cache.
+        check: Run anew and fail where the stored result disagrees; write nothing.
+        everything: Run every experiment.
+        listing: List the experiments and stop.
     """
     from exactformer.experiments import names
     from exactformer.experiments import reproduce as run

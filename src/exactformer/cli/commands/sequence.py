@@ -24,52 +24,24 @@ _GOLDEN = 0.6180339887498949
 
 
 def sequence(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="MAP", help="The map by its name; --list shows them all."),
-    ] = None,
-    tokens: Annotated[int, typer.Option(help="How many tokens a sequence has.")] = 3,
-    dim: Annotated[int, typer.Option(help="How many numbers a token has.")] = 1,
-    delta: Annotated[str, typer.Option(help="The side of a cell, a fraction 1/N.")] = "1/8",
-    form: Annotated[
-        str,
-        typer.Option(
-            help="four-layer; paper for every layer of the proof; compact for integer keys."
-        ),
-    ] = "four-layer",
-    positional: Annotated[
-        bool | None,
-        typer.Option(help="Give the model positions; what the map needs if absent."),
-    ] = None,
-    realisation: Annotated[
-        str, typer.Option(help="hard, exact on the grid, or softmax-relu for ordinary layers.")
-    ] = "hard",
-    tolerance: Annotated[
-        float | None, typer.Option(help="softmax-relu: how far it may be from hard, in d_2.")
-    ] = None,
-    sharpness: Annotated[
-        float | None, typer.Option(help="softmax-relu: the inverse temperature.")
-    ] = None,
-    ramp: Annotated[
-        int | None, typer.Option(help="softmax-relu: k for ramps of 2^-k of a cell.")
-    ] = None,
-    support: Annotated[
-        str, typer.Option(help="The interval in which every coordinate lies.")
-    ] = "0,1",
-    weights: Annotated[
-        Path | None,
-        typer.Option(help="For softmax-attention: an .npz file with query, key and value."),
-    ] = None,
-    at: Annotated[
-        str | None, typer.Option(help="The example to show, token by token: 0.1,0.7,0.4.")
-    ] = None,
-    samples: Annotated[
-        int, typer.Option(help="Random inputs on which the error is measured; 0 for none.", min=0)
-    ] = 20_000,
+    name: Annotated[str | None, typer.Argument(metavar="MAP")] = None,
+    tokens: int = 3,
+    dim: int = 1,
+    delta: str = "1/8",
+    form: str = "four-layer",
+    positional: bool | None = None,
+    realisation: str = "hard",
+    tolerance: float | None = None,
+    sharpness: float | None = None,
+    ramp: int | None = None,
+    support: str = "0,1",
+    weights: Path | None = None,
+    at: str | None = None,
+    samples: Annotated[int, typer.Option(min=0)] = 20_000,
     out: ModelOut = None,
     plot: Plot = None,
     force: Force = False,
-    as_list: Annotated[bool, typer.Option("--list", help="List the maps by name.")] = False,
+    as_list: Annotated[bool, typer.Option("--list")] = False,
     as_json: Json = False,
 ) -> None:
     """Compile a sequence-to-sequence map into a transformer, layer by layer, and prove it.
@@ -78,6 +50,23 @@ def sequence(
     key of its own, look up its value. On the grid the transformer equals the map; between grid
     points the error is bounded where the map's Lipschitz constant is known, and measured on random
     inputs. --plot draws the example's way through the layers.
+
+    Args:
+        name: The map by its name; --list shows them all.
+        tokens: How many tokens a sequence has.
+        dim: How many numbers a token has.
+        delta: The side of a cell, a fraction 1/N.
+        form: four-layer; paper for every layer of the proof; compact for integer keys.
+        positional: Give the model positions; what the map needs if absent.
+        realisation: hard, exact on the grid, or softmax-relu for ordinary layers.
+        tolerance: softmax-relu: how far it may be from hard, in d_2.
+        sharpness: softmax-relu: the inverse temperature.
+        ramp: softmax-relu: k for ramps of 2^-k of a cell.
+        support: The interval in which every coordinate lies.
+        weights: For softmax-attention: an .npz file with query, key and value.
+        at: The example to show, token by token: 0.1,0.7,0.4.
+        samples: Random inputs on which the error is measured; 0 for none.
+        as_list: List the maps by name.
     """
     from exactformer.core.options import choose
     from exactformer.sequences.compile import REALISATIONS, compile_sequence
@@ -88,7 +77,7 @@ def sequence(
         return
     if name is None:
         raise InputError("name a map, e.g. exactformer sequence sort; --list shows them all")
-    choose("--realisation", realisation, REALISATIONS)
+    choose("realisation", realisation, REALISATIONS)
     if realisation == "hard" and not tolerance is sharpness is ramp is None:
         raise InputError("--tolerance, --sharpness and --ramp belong to --realisation softmax-relu")
     target = sequence_map(name, None if weights is None else _read_weights(weights))
@@ -105,19 +94,24 @@ def sequence(
         )
         if realisation == "softmax-relu":
             model = model.softened(tolerance, sharpness=sharpness, ramp=ramp)
-        modulus = _modulus(target, tokens)
-        if modulus is not None:
-            model = model.bounded(modulus, target=target)
+        if target.lipschitz is not None:
+            model = model.bounded(target.lipschitz(tokens), target=target)
+        elif target.continuous:
+            model = model.bounded("estimate", target=target)
     example = _example(at, model)
     with waiting(f"Measure the error on {samples:,} random inputs", not as_json):
-        measured = _measure(model, target, samples)
+        distances = (1, 2) if samples else ()
+        measured = {
+            f"d_{p}": model.measure(target, samples=samples, p=p).to_dict() for p in distances
+        }
     if out is not None:
         model.save(out)
     if plot is not None:
         from exactformer.figures import save_figure
         from exactformer.figures.sequence_journey import sequence_journey_figure
 
-        save_figure(sequence_journey_figure(model, example, target, _title(target)), plot)
+        title = f"{target.name}, as a transformer: {target.summary}"
+        save_figure(sequence_journey_figure(model, example, target, title), plot)
     facts = _facts(model, target, example, measured)
     if as_json:
         print_json({**facts, "certificate": model.certificate.to_dict()}, out, plot)
@@ -138,10 +132,6 @@ def _show_maps(as_json: bool) -> None:
         needs = "" if named.equivariant else "positions"
         table.add_row(named.name, needs, named.summary)
     console().print(table)
-
-
-def _title(target: NamedMap) -> str:
-    return f"{target.name}, as a transformer: {target.summary}"
 
 
 def _read_weights(path: Path) -> tuple[Any, Any, Any]:
@@ -177,19 +167,6 @@ def _example(at: str | None, model: SequenceModel) -> NDArray[np.float64]:
     return np.array(sequence_at(at, n, d))
 
 
-def _modulus(target: NamedMap, tokens: int) -> float | str | None:
-    """Return the Lipschitz constant; where it is not known, that it has to be estimated."""
-    if target.lipschitz is not None and tokens >= 1:
-        return target.lipschitz(tokens)
-    return "estimate" if target.continuous else None
-
-
-def _measure(model: SequenceModel, target: NamedMap, samples: int) -> dict[str, Any]:
-    if not samples:
-        return {}
-    return {f"d_{p}": model.measure(target, samples=samples, p=p).to_dict() for p in (1, 2)}
-
-
 def _facts(
     model: SequenceModel, target: NamedMap, example: NDArray[np.float64], measured: dict[str, Any]
 ) -> dict[str, Any]:
@@ -213,11 +190,11 @@ def _show(model: SequenceModel, target: NamedMap, facts: dict[str, Any], out: Pa
 
     from exactformer.cli.support.panels import certificate_panel
 
-    screen, certificate = console(), model.certificate
     first = {"map": Text.assemble((target.name, "bold"), f": {target.summary}")}
     saved = "nowhere; -o FILE keeps it" if out is None else str(out)
-    options: dict[str, Any] = {"saved": saved, "first": first, "measured": facts["error"]}
-    screen.print(certificate_panel(certificate, model.blueprint, **options))
+    screen = console()
+    panel = certificate_panel(model.certificate, model.blueprint, saved, first, facts["error"])
+    screen.print(panel)
     table = empty_table("Token", "Input", "Code", "Output", "The map's own", "Difference", right=0)
     columns = (facts["example"][key] for key in ("input", "codes", "output", "map"))
     for j, (x, code, y, wanted) in enumerate(zip(*columns, strict=True), start=1):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,73 +17,42 @@ if TYPE_CHECKING:
 
 
 def serve(
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
-    ] = 8000,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            help="The database: sqlite:///file.db or postgresql://user@host/name. Unless given, a "
-            "file in the user's data folder."
-        ),
-    ] = None,
-    single_user: Annotated[
-        bool,
-        typer.Option(
-            "--single-user", help="No accounts: everybody at this machine is the administrator."
-        ),
-    ] = False,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with stored results, shown on paper pages; the shipped ones unless given.",
-            exists=True,
-            file_okay=False,
-        ),
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            help="Processes that serve pages; more than one needs PostgreSQL.", min=1, max=64
-        ),
-    ] = 1,
-    playground_workers: Annotated[
-        int, typer.Option(help="Processes that compute for the playground.", min=1, max=64)
-    ] = 2,
-    secure_cookies: Annotated[
-        bool,
-        typer.Option(
-            "--secure-cookies", help="Send cookies over https only; for use behind a https proxy."
-        ),
-    ] = False,
-    behind_proxy: Annotated[
-        bool,
-        typer.Option(
-            "--behind-proxy",
-            help="Believe the proxy's headers about where requests come from; never without one.",
-        ),
-    ] = False,
-    fetch_from: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A host from which records of papers are fetched when readers name an id: "
-            "export.arxiv.org, api.crossref.org. May be given several times; none unless given."
-        ),
-    ] = None,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    database: str | None = None,
+    single_user: bool = False,
+    results: Annotated[Path | None, typer.Option(exists=True, file_okay=False)] = None,
+    workers: Annotated[int, typer.Option(min=1, max=64)] = 1,
+    playground_workers: Annotated[int, typer.Option(min=1, max=64)] = 2,
+    secure_cookies: bool = False,
+    behind_proxy: bool = False,
+    fetch_from: list[str] | None = None,
     as_json: Json = False,
 ) -> None:
     """Try the constructions in a browser, and read the papers with the evidence for each claim.
 
     The first start creates the database with the four papers and their references; data stays on
     this machine. --json prints the address once pages are served. Ctrl-C ends it, with exit code 0.
+
+    Args:
+        host: Address to listen on; 0.0.0.0 lets other machines in.
+        port: Port to listen on; 0 takes a free one.
+        database: The database: sqlite:///file.db or postgresql://user@host/name. Unless given, a file
+            in the user's data folder.
+        single_user: No accounts: everybody at this machine is the administrator.
+        results: Folder with stored results, shown on paper pages; the shipped ones unless given.
+        workers: Processes that serve pages; more than one needs PostgreSQL.
+        playground_workers: Processes that compute for the playground.
+        secure_cookies: Send cookies over https only; for use behind a https proxy.
+        behind_proxy: Believe the proxy's headers about where requests come from; never without one.
+        fetch_from: A host from which records of papers are fetched when readers name an id:
+            export.arxiv.org, api.crossref.org. May be given several times; none unless given.
     """
     with needs("studio", "the studio"):
         from exactformer.studio.serving import serve as serve_studio
         from exactformer.studio.settings import Settings
 
+    given: dict[str, Any] = {"database": database, "results": results}
     settings = Settings(
         host=host,
         port=port,
@@ -94,11 +62,8 @@ def serve(
         secure_cookies=secure_cookies,
         behind_proxy=behind_proxy,
         fetch_hosts=tuple(fetch_from or ()),
+        **{name: value for name, value in given.items() if value is not None},
     )
-    if database is not None:
-        settings = replace(settings, database=database)
-    if results is not None:
-        settings = replace(settings, results=results)
     serve_studio(settings, _print_address if as_json else _announce)
     console(stderr=True, quiet=as_json).print("Stopped.")
 

@@ -35,51 +35,19 @@ def shrink(
     texts: Texts = None,
     images: ImageFolder = None,
     npz: Npz = None,
-    cache: Annotated[
-        float | None,
-        typer.Option(
-            help="Language models with rotary positions: the share of the cache to keep, such as 0.5."
-        ),
-    ] = None,
-    head_dim: Annotated[int | None, typer.Option(help="The new dimension of every head.")] = None,
-    energy: Annotated[
-        float | None, typer.Option(help="Keep this share of the scores' energy: 0.99.")
-    ] = None,
-    max_loss: Annotated[
-        float | None,
-        typer.Option(
-            help="Search for the smallest dimension that changes outputs by at most this: 0.05."
-        ),
-    ] = None,
-    values: Annotated[
-        bool, typer.Option("--values", help="Shrink values too, to the same dimension.")
-    ] = False,
-    held_out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Measure errors on these, of the kind of the inputs, not on a fourth of the inputs.",
-            show_default=False,
-        ),
-    ] = None,
-    method: Annotated[
-        str, typer.Option(help="data, or weights for the plain truncation that reads no input.")
-    ] = "data",
+    cache: float | None = None,
+    head_dim: int | None = None,
+    energy: float | None = None,
+    max_loss: float | None = None,
+    values: bool = False,
+    held_out: Path | None = None,
+    method: str = "data",
     limit: Limit = 256,
     batch_size: BatchSize = 16,
-    heads: Annotated[
-        bool, typer.Option("--heads", help="Show every head, not only a line for each layer.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Save the new model into this folder.")
-    ] = None,
+    heads: bool = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     force: Force = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            help="Smaller caches: save the fit in this folder as it goes on, and go on from there.",
-            show_default=False,
-        ),
-    ] = None,
+    checkpoint: Path | None = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -88,6 +56,18 @@ def shrink(
     One input in four is kept back from the fit. The report lists what is saved, how far scores,
     attention and outputs have moved on inputs that were kept back and on the others, and which loader
     reads the saved model.
+
+    Args:
+        cache: Language models with rotary positions: the share of the cache to keep, such as 0.5.
+        head_dim: The new dimension of every head.
+        energy: Keep this share of the scores' energy: 0.99.
+        max_loss: Search for the smallest dimension that changes outputs by at most this: 0.05.
+        values: Shrink values too, to the same dimension.
+        held_out: Measure errors on these, of the kind of the inputs, not on a fourth of the inputs.
+        method: data, or weights for the plain truncation that reads no input.
+        heads: Show every head, not only a line for each layer.
+        out: Save the new model into this folder.
+        checkpoint: Smaller caches: save the fit in this folder as it goes on, and go on from there.
     """
     from exactformer.spectra.caching import shrink_cache
     from exactformer.spectra.files import read_texts
@@ -167,29 +147,20 @@ def _head_table(report: ShrinkReport, every_head: bool) -> Table:
     names = shortened(list(dict.fromkeys(report.table["layer"])))
     heads = (*by, "size", "new", "energy", "scores off", "attention moved")
     table = empty_table(*heads, right=1, ruled=False)
+    forms = {"head": "g", "head_dim": "g", "new_head_dim": ".3g"}
+    forms |= dict.fromkeys(("energy", "score_error", "attention_change"), ".2%")
+    if not every_head:
+        del forms["head"]
     for row in rows.to_dict(orient="records"):
-        table.add_row(
-            names[row["layer"]], *([f"{row['head']:g}"] if every_head else []), *_cells(row)
-        )
+        table.add_row(names[row["layer"]], *(format(row[c], form) for c, form in forms.items()))
     return table
-
-
-def _cells(row: dict[Any, Any]) -> list[str]:
-    sizes = [f"{row['head_dim']:g}", f"{row['new_head_dim']:.3g}"]
-    return [*sizes, *(f"{row[c]:.2%}" for c in ("energy", "score_error", "attention_change"))]
 
 
 def _cache_table(report: CacheReport) -> Table:
     """Return a line for each layer."""
-    table = empty_table(
-        "layer", "numbers", "kept", "states off", "loss, nats", right=1, ruled=False
-    )
+    heads = ("layer", "numbers", "kept", "states off", "loss, nats")
+    table = empty_table(*heads, right=1, ruled=False)
     for index, layer in enumerate(report.layers):
-        table.add_row(
-            str(index),
-            f"{layer.state}",
-            f"{sum(layer.ranks)}",
-            f"{layer.residual:.2%}",
-            f"{layer.predicted:.5f}",
-        )
+        sizes = map(str, (index, layer.state, sum(layer.ranks)))
+        table.add_row(*sizes, f"{layer.residual:.2%}", f"{layer.predicted:.5f}")
     return table

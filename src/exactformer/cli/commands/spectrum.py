@@ -20,23 +20,30 @@ if TYPE_CHECKING:
 
 ModelFolder = Annotated[
     Path,
-    typer.Argument(
-        help="Folder of a saved Hugging Face model; nothing is fetched.", show_default=False
-    ),
+    typer.Argument(help="Folder of a saved Hugging Face model; nothing is fetched."),
 ]
 Texts = Annotated[Path | None, typer.Option(help="A text file, one input per line.")]
 ImageFolder = Annotated[Path | None, typer.Option(help="A folder of images.")]
 Npz = Annotated[
     Path | None,
-    typer.Option(
-        help="Arrays named as the model's arguments, one entry per input.", show_default=False
-    ),
+    typer.Option(help="Arrays named as the model's arguments, one entry per input."),
 ]
 Limit = Annotated[int, typer.Option(help="Use at most this many inputs.", min=1)]
 BatchSize = Annotated[int, typer.Option(help="Inputs the model sees at once.", min=1)]
 Device = Annotated[
     str | None, typer.Option(help="cpu or cuda; a GPU if there is one, unless given.")
 ]
+
+_COLUMNS = {
+    "sigma_1": ("σ₁", ".3g"),
+    "rank": ("rank", "d"),
+    "effective_rank": ("effective", ".1f"),
+    "alpha": ("α", ".2f"),
+    "fit": ("R²", ".2f"),
+    "shared_99": ("99 %", "d"),
+    "shared_999": ("99.9 %", "d"),
+}
+"""Columns of the table to show: the head of each, and the form of its numbers."""
 
 
 def spectrum(
@@ -46,34 +53,15 @@ def spectrum(
     npz: Npz = None,
     limit: Limit = 256,
     batch_size: BatchSize = 16,
-    control: Annotated[
-        str | None,
-        typer.Option(
-            help="Also analyse a copy with weights shuffled or reinitialised.", show_default=False
-        ),
-    ] = None,
-    centred: Annotated[
-        bool, typer.Option("--centred", help="Subtract the mean key, which a softmax does not see.")
-    ] = False,
-    heads: Annotated[
-        bool, typer.Option("--heads", help="Show every head, not only a line for each layer.")
-    ] = False,
-    planes: Annotated[
-        bool,
-        typer.Option(
-            "--planes", help="Show rotary heads by plane and by distance, layer by layer."
-        ),
-    ] = False,
+    control: str | None = None,
+    centred: bool = False,
+    heads: bool = False,
+    planes: bool = False,
     plot: Plot = None,
-    kind: Annotated[
-        str, typer.Option(help="What to draw: both, violin, decay or needed.")
-    ] = "both",
-    layer: Annotated[int, typer.Option(help="Layer to draw, from 0; −1 is the last.")] = -1,
-    head: Annotated[int, typer.Option(help="Head to draw.", min=0)] = 0,
-    out: Annotated[
-        Path | None,
-        out_file("Write everything (.safetensors) or the table (.csv).", ".safetensors", ".csv"),
-    ] = None,
+    kind: str = "both",
+    layer: int = -1,
+    head: Annotated[int, typer.Option(min=0)] = 0,
+    out: Annotated[Path | None, out_file(".safetensors", ".csv")] = None,
     force: Force = False,
     device: Device = None,
     as_json: Json = False,
@@ -83,6 +71,16 @@ def spectrum(
     Queries and keys are taken from the model as it runs, and attention rebuilt from them must equal
     the model's own. Columns 99 % and 99.9 % are the head dimensions that keep this share of the scores'
     energy with one basis for all inputs.
+
+    Args:
+        control: Also analyse a copy with weights shuffled or reinitialised.
+        centred: Subtract the mean key, which a softmax does not see.
+        heads: Show every head, not only a line for each layer.
+        planes: Show rotary heads by plane and by distance, layer by layer.
+        kind: What to draw: both, violin, decay or needed.
+        layer: Layer to draw, from 0; −1 is the last.
+        head: Head to draw.
+        out: Write everything (.safetensors) or the table (.csv).
     """
     from exactformer.spectra import spectrum as analyse
 
@@ -187,35 +185,25 @@ def _by_distance(result: Spectrum) -> Table:
 
 def _by_layer(result: Spectrum) -> Table:
     names = shortened([layer.name for layer in result.layers])
-    heads = ("layer", "heads", "size", "σ₁", "rank", "effective", "α", "99 %", "99.9 %")
-    table = empty_table(*heads, right=1, ruled=False)
+    columns = {name: column for name, column in _COLUMNS.items() if name != "fit"}
+    heads = (head for head, _ in columns.values())
+    table = empty_table("layer", "heads", "size", *heads, right=1, ruled=False)
     for layer in result.layers:
         rows = result.table[result.table["layer"] == layer.name]
-        forms = {"sigma_1": ".3g", "rank": "d", "effective_rank": ".1f", "alpha": ".2f"}
-        forms |= {"shared_99": "d", "shared_999": "d"}
-        cells = [_span(rows[column], form) for column, form in forms.items()]
+        cells = (_span(rows[name], form) for name, (_, form) in columns.items())
         table.add_row(names[layer.name], str(layer.heads), str(layer.head_dim), *cells)
     return table
 
 
 def _by_head(result: Spectrum) -> Table:
     names = shortened([layer.name for layer in result.layers])
-    heads = ("layer", "head", "σ₁", "rank", "effective", "α", "R²", "99 %", "99.9 %", "verdict")
-    table = empty_table(*heads, right=1, ruled=False)
+    heads = (head for head, _ in _COLUMNS.values())
+    table = empty_table("layer", "head", *heads, "verdict", right=1, ruled=False)
     table.columns[-1].justify = "left"
     for row in result.table.to_dict(orient="records"):
-        table.add_row(
-            names[row["layer"]],
-            str(row["head"]),
-            f"{row['sigma_1']:.3g} ± {row['sigma_1_spread']:.1g}",
-            str(row["rank"]),
-            f"{row['effective_rank']:.1f}",
-            f"{row['alpha']:.2f}",
-            f"{row['fit']:.2f}",
-            str(row["shared_99"]),
-            str(row["shared_999"]),
-            row["verdict"],
-        )
+        cells = {name: format(row[name], form) for name, (_, form) in _COLUMNS.items()}
+        cells["sigma_1"] += f" ± {row['sigma_1_spread']:.1g}"
+        table.add_row(names[row["layer"]], str(row["head"]), *cells.values(), row["verdict"])
     return table
 
 

@@ -18,35 +18,32 @@ if TYPE_CHECKING:
     from exactformer.programs.blueprint import ProgramBlueprint
     from exactformer.sequences.blueprint import SequenceBlueprint
 
-NAMES = {
-    "polynomials": "polynomial",
-    "sequences": "sequence",
-    "couplings": "coupling",
-    "programs": "program",
-}
-"""What a model of a family is called."""
+
+def name_of(family: str) -> str:
+    """Return what a model of a family is called: polynomial, sequence, coupling or program."""
+    return family.removesuffix("s")
 
 
 def read_blueprint(file: Path) -> Any:
     """Return the blueprint that a file holds; nothing is proven of it."""
     family = family_of(file)
-    name = "load_blueprint" if family == "polynomials" else f"load_{NAMES[family]}"
+    name = "load_blueprint" if family == "polynomials" else f"load_{name_of(family)}"
     found = getattr(import_module(f"exactformer.{family}.files"), name)(file)
     return found[0] if family in ("sequences", "programs") else found  # others hold nothing besides
 
 
 def model_facts(blueprint: Any) -> dict[str, Any]:
     """Return what a model is, as plain data."""
-    family = family_of(blueprint)
-    return _DATA[family](blueprint)
+    data: dict[str, Any] = _DESCRIPTIONS[family_of(blueprint)][0](blueprint)
+    return data
 
 
 def rows_of(blueprint: Any, certificate: Certificate | None = None) -> dict[str, str]:
     """Return what a model is, a line for every name; what is proven is named by its certificate."""
-    family = family_of(blueprint)
-    if family == "polynomials":
-        return _polynomial_rows(blueprint, certificate)
-    return _ROWS[family](blueprint)
+    rows: dict[str, str] = _DESCRIPTIONS[family_of(blueprint)][1](blueprint)
+    if "polynomial" in rows and (target := getattr(certificate, "target", None)):
+        rows["polynomial"] = target
+    return rows
 
 
 def variable_list(variables: tuple[str, ...]) -> str:
@@ -77,16 +74,15 @@ def _polynomial_data(blueprint: Blueprint) -> dict[str, Any]:
     }
 
 
-def _polynomial_rows(blueprint: Blueprint, certificate: Certificate | None) -> dict[str, str]:
+def _polynomial_rows(blueprint: Blueprint) -> dict[str, str]:
     counts = blueprint.counts()
-    target = getattr(certificate, "target", None) or blueprint.metadata.get("target", "not named")
     how = blueprint.construction
     if "directions" in blueprint.metadata:
         how = f"{how} construction, {blueprint.metadata['directions']} directions"
     variables = plural(len(blueprint.variables), "variable")
     columns = table_names(blueprint, "columns")
     return {
-        "polynomial": target,
+        "polynomial": blueprint.metadata.get("target", "not named"),
         "domain": f"{blueprint.domain} in {variables} ({variable_list(blueprint.variables)})",
         **({"columns": variable_list(columns)} if columns else {}),
         "transformer": f"{plural(counts.tokens, 'token')} of width {counts.width}, "
@@ -191,14 +187,10 @@ def _widths(*sizes: int) -> str:
     return " → ".join(f"{size:,}" for size in sizes)
 
 
-_DATA: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "polynomials": _polynomial_data,
-    "sequences": _sequence_data,
-    "couplings": _coupling_data,
-    "programs": _program_data,
+_DESCRIPTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "polynomials": (_polynomial_data, _polynomial_rows),
+    "sequences": (_sequence_data, _sequence_rows),
+    "couplings": (_coupling_data, _coupling_rows),
+    "programs": (_program_data, _program_rows),
 }
-_ROWS: dict[str, Callable[[Any], dict[str, str]]] = {
-    "sequences": _sequence_rows,
-    "couplings": _coupling_rows,
-    "programs": _program_rows,
-}
+"""By family: plain data of a blueprint, and rows."""

@@ -25,7 +25,9 @@ def check_free(force: bool, *paths: Path) -> None:
             raise InputError(f"{path} exists; choose another place, or replace it with --force")
 
 
-def out_file(help: str, *endings: str, name: str = "--out", dash: bool = False) -> Any:
+def out_file(
+    *endings: str, name: str = "--out", dash: bool = False, help: str | None = None
+) -> Any:
     """Return ``-o/--out``, or another option, of a command that also takes ``force: Force``.
 
     A place where nothing can be written, or another ending, is refused before any work is done; ``-``
@@ -55,9 +57,11 @@ Force = Annotated[
 ]
 Plot = Annotated[
     Path | None,
-    out_file("Draw into this .png, .svg or .pdf.", ".png", ".svg", ".pdf", name="--plot"),
+    out_file(".png", ".svg", ".pdf", name="--plot", help="Draw into this .png, .svg or .pdf."),
 ]
-ModelOut = Annotated[Path | None, out_file("Save the model here (.safetensors).", ".safetensors")]
+ModelOut = Annotated[
+    Path | None, out_file(".safetensors", help="Save the model here (.safetensors).")
+]
 ModelFile = Annotated[Path, typer.Argument(help="A model saved by exactformer.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else, errors included.")
@@ -76,12 +80,9 @@ MemoryLimit = Annotated[
 
 def torch_dtype(name: str) -> torch.dtype:
     """Return the torch dtype of a format's name."""
-    import torch
+    from exactformer.core.precision import as_dtype
 
-    from exactformer.core.formats import float_format
-
-    dtype: torch.dtype = getattr(torch, float_format(name.strip()).name)
-    return dtype
+    return as_dtype(name.strip())
 
 
 def in_bytes(gibibytes: float) -> int:

@@ -31,10 +31,10 @@ _COLUMN = 12
 def certificate_panel(
     certificate: Certificate,
     blueprint: Any,
-    title: str = "Compiled and certified",
     saved: str | None = None,
     first: Mapping[str, str | Text] | None = None,
     measured: Mapping[str, Any] | None = None,
+    title: str = "Compiled and certified",
 ) -> Panel:
     """Return what a model is and what is known of it, in a frame.
 
@@ -121,10 +121,11 @@ def _add_formats(rows: Table, certificate: Certificate, executors: tuple[str, ..
             row(rows, name, Text(f"no guarantee: {reason}", style="dim"), NOT_PROVEN)
             continue
         others = {e: _other(certificate, name, e) for e in executors[1:]}
-        columns = {executors[0]: _short(bound), **others}
+        columns = {executors[0]: at_most(bound), **others}
         if not others:
-            parts = {part: _short(value) for part, value in bound.parts.items()}
-            columns = {"total": _short(bound), **parts}
+            columns = {
+                part: at_most(value) for part, value in {"total": bound, **bound.parts}.items()
+            }
         if not headed:
             headed = True
             whole = f"{executors[0]} over max |Q|" if others else "of max |Q|"
@@ -139,13 +140,9 @@ def _add_formats(rows: Table, certificate: Certificate, executors: tuple[str, ..
 
 def _other(certificate: Certificate, dtype: str, executor: str) -> str:
     try:
-        return _short(certificate.bound(dtype, executor))
+        return at_most(certificate.bound(dtype, executor))
     except CertificationError:
         return "none"
-
-
-def _short(value: Bound | float) -> str:
-    return at_most(float(value))
 
 
 def _add_measured(rows: Table, errors: Mapping[str, Any]) -> None:

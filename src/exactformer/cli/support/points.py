@@ -1,7 +1,8 @@
-"""Points from CSV or NPY, a batch at a time, with the place of every one of them.
+"""Points from CSV or NPY, a batch at a time, with the place of every one of them; values to both.
 
 The kind is read from the contents, not from the file's name. A CSV header is recognised by its cells
-not being numbers; its names may stand in any order.
+not being numbers; its names may stand in any order. Values have digits that read back to the same
+float, and files of them are whole or not there at all.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ import io
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core.archives import read_header
+from exactformer.core.whole_files import whole_file
 from exactformer.core.words import plural
 from exactformer.errors import FileFormatError, InputError, SizeError
 from exactformer.learning.laws.tables import separator
@@ -32,6 +34,8 @@ CELLS = 2**22
 LONGEST = 2**26
 """Bytes of a line of a table."""
 _NPY_MAGIC = b"\x93NUMPY"
+
+Write = Callable[[NDArray[Any]], None]
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,6 @@ class Points:
     total: int | None
     """Bytes or rows in all, where known."""
     batches: Iterator[Batch]
-
-    def place(self, place: int) -> str:
-        """Return where a point stands, for messages."""
-        return f"{self.name}, {self.unit} {place}"
 
 
 @contextmanager
@@ -130,44 +130,39 @@ def _npy(stream: _Rejoined, name: str, total: int | None, variables: Sequence[st
             f"{name} is not a complete NPY file of numbers: {shape[0]:,} points of {dtype} take "
             f"{size:,} bytes, the file has {total:,}"
         )
-    rows = _rows(stream, shape, dtype, name, columns_first)
-    return Points(name, "row", False, shape[0], _finite(rows, name, variables))
+    batches = _array_batches(stream, shape[0], dtype, columns_first, name, variables)
+    return Points(name, "row", False, shape[0], batches)
 
 
-def _rows(
-    stream: _Rejoined, shape: tuple[int, ...], dtype: np.dtype[Any], name: str, columns_first: bool
-) -> Iterator[NDArray[Any]]:
+def _array_batches(
+    stream: _Rejoined,
+    count: int,
+    dtype: np.dtype[Any],
+    columns_first: bool,
+    name: str,
+    variables: Sequence[str],
+) -> Iterator[Batch]:
     """Yield rows; of an array that is stored column by column, all has to be there first."""
-    count, d = shape
-    step = count if columns_first else BATCH
+    d = len(variables)
+    step = max(1, count) if columns_first else BATCH
     for start in range(0, count, step):
         rows = min(step, count - start)
-        numbers = _numbers(stream, rows * d, dtype, name)
+        content = stream.read(rows * d * dtype.itemsize)
+        if len(content) < rows * d * dtype.itemsize:
+            raise FileFormatError(f"{name} is not a complete NPY file of numbers: it ends too soon")
+        numbers = np.frombuffer(content, dtype=dtype)
         array = numbers.reshape(d, rows).T if columns_first else numbers.reshape(rows, d)
-        yield from (array[first : first + BATCH] for first in range(0, rows, BATCH))
-
-
-def _numbers(stream: _Rejoined, count: int, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
-    content = stream.read(count * dtype.itemsize)
-    if len(content) < count * dtype.itemsize:
-        raise FileFormatError(f"{name} is not a complete NPY file of numbers: it ends too soon")
-    return np.frombuffer(content, dtype=dtype)
-
-
-def _finite(pieces: Iterator[NDArray[Any]], name: str, variables: Sequence[str]) -> Iterator[Batch]:
-    start = 0
-    for array in pieces:
-        piece = array.astype(np.float64)
-        wrong = np.argwhere(~np.isfinite(piece))
-        if len(wrong):
-            i, j = wrong[0]
-            raise InputError(
-                f"{name}, row {start + i + 1}, column {j + 1} ({variables[j]}): "
-                f"{piece[i, j]} is not a finite number"
-            )
-        stop = start + len(piece)
-        yield Batch(piece, range(start + 1, stop + 1), stop)
-        start = stop
+        for first in range(0, rows, BATCH):
+            piece = array[first : first + BATCH].astype(np.float64)
+            places = range(start + first + 1, start + first + len(piece) + 1)
+            wrong = np.argwhere(~np.isfinite(piece))
+            if len(wrong):
+                i, j = wrong[0]
+                raise InputError(
+                    f"{name}, row {places[i]}, column {j + 1} ({variables[j]}): "
+                    f"{piece[i, j]} is not a finite number"
+                )
+            yield Batch(piece, places, places[-1])
 
 
 class _Table:
@@ -304,3 +299,34 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return "_" not in cell  # Python reads 1_000; a table that has it is more likely damaged
+
+
+@contextmanager
+def values_to(out: Path | None, header: Sequence[str], shape: tuple[int, ...]) -> Iterator[Write]:
+    """Give a function that takes values batch by batch; ``None`` is standard output.
+
+    ``header`` names the columns, if they are to be named; ``shape`` is that of one value.
+    """
+    if out is None:
+        yield _csv_writer(sys.stdout, header)
+        return
+    is_array = out.suffix.lower() == ".npy"
+    with whole_file(out, "wb" if is_array else "w") as file:
+        if not is_array:
+            yield _csv_writer(file, header)
+            return
+        pieces: list[NDArray[Any]] = []
+        yield pieces.append
+        np.save(file, np.concatenate(pieces) if pieces else np.empty((0, *shape)))
+
+
+def _csv_writer(stream: TextIO, header: Sequence[str]) -> Write:
+    if header:
+        stream.write(",".join(header) + "\n")
+
+    def write(values: NDArray[Any]) -> None:
+        # str of a NumPy float is the shortest text that reads back to it, in its own format.
+        rows = values.reshape(len(values), -1)
+        stream.write("".join(",".join(map(str, row)) + "\n" for row in rows))
+
+    return write

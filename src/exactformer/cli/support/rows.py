@@ -102,27 +102,25 @@ def open_model(
     family, number_format = family_of(file), torch_dtype(dtype)
     if outside not in OUTSIDE[family]:
         raise InputError(f"--outside {outside}: choose one of {', '.join(OUTSIDE[family])}")
+    formats = {} if family == "sequences" else {"dtype": number_format}
+    if not formats and number_format != torch.float64:
+        raise InputError(f"--dtype {dtype}: sequence models compute in float64")
     # Rows off the domain come back as NaN, which tells on what line they stand.
     marked = "allow" if outside == "allow" else "nan"
-    options: dict[str, Any] = {"memory_limit": memory_limit, "outside": marked}
-    if executor is not None:
-        options["executor"] = executor
-    if family != "sequences":
-        options["dtype"] = number_format
-    elif number_format != torch.float64:
-        raise InputError(f"--dtype {dtype}: sequence models compute in float64")
     with waiting("Prove", True):
-        model: Any = load(file, **options)
+        model: Any = load(
+            file, executor=executor, outside=marked, memory_limit=memory_limit, **formats
+        )
     columns, outputs = _names(family, model.blueprint)
     return RowFunction(model, family, columns, outputs, number_format, outside)
 
 
 def _names(family: str, blueprint: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if family == "polynomials":
-        count = len(blueprint.readouts)
-        values = tuple(f"value {k + 1}" for k in range(count)) if blueprint.vector else ("value",)
+        values: tuple[str, ...] = ("value",)
         if blueprint.vector:
-            values = table_names(blueprint, "outputs") or values
+            numbered = tuple(f"value {k + 1}" for k in range(len(blueprint.readouts)))
+            values = table_names(blueprint, "outputs") or numbered
         return table_names(blueprint, "columns") or blueprint.variables, values
     tokens, dim = (blueprint.tau, 1) if family == "couplings" else (blueprint.tokens, blueprint.dim)
     names = [f"token {t + 1}" for t in range(tokens)]

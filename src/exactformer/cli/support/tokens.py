@@ -16,9 +16,8 @@ LONGEST = 2**20
 def lines_of(path: Path | None) -> Iterator[str]:
     """Yield the lines of a file or of standard input that are not blank."""
     try:
-        stream = sys.stdin if path is None else path.open(encoding="utf-8")
-        with stream as lines:
-            for line in lines:
+        with sys.stdin if path is None else path.open(encoding="utf-8") as stream:
+            while line := stream.readline(LONGEST + 1):
                 if len(line) > LONGEST:
                     raise FileFormatError(f"a line has more than {LONGEST:,} characters")
                 if line.strip():

@@ -29,6 +29,8 @@ _ARGUMENT = re.compile(
     r"\b([a-z_]+)=(?:'([^']+)'|(-?\d(?:[\w.]*\w)?)|Fraction\((\d+), (\d+)\)|(?=[\s.,;)]|$))"
 )
 
+_DESCRIBED = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
+
 
 def exit_code(error: Exception) -> int:
     """Return 1 if the answer is no (not proven, not reproduced), 2 for every other mistake."""
@@ -69,7 +71,27 @@ class Group(TyperGroup):
             _fail(ctx, "UsageError", error.format_message())  # type: ignore[attr-defined]
 
 
-class Command(TyperCommand):
+class DocumentedCommand(TyperCommand):
+    """Takes the help of its options from the section ``Args:`` of the command's docstring.
+
+    Lines are joined: the terminal decides where they break. A flag that is off by default has no
+    opposite.
+    """
+
+    def __init__(self, *, params: list[Any], help: str, **options: Any) -> None:
+        text, _, described = help.partition("\n\nArgs:\n")
+        paragraphs = (paragraph.replace("\n", " ") for paragraph in text.split("\n\n"))
+        super().__init__(params=params, help="\n\n".join(paragraphs), **options)
+        helps = {name: " ".join(words.split()) for name, words in _DESCRIBED.findall(described)}
+        for parameter in params:
+            parameter.help = helps.pop(parameter.name, parameter.help)
+            if parameter.default is False:
+                parameter.secondary_opts = []
+        if helps:
+            raise TypeError(f"{self.name} has no parameter {', '.join(helps)}")
+
+
+class Command(DocumentedCommand):
     """Lets a polynomial begin with a minus: ``-x^2`` is not an option, so it is an argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -1,8 +1,7 @@
 """Transformer or RNN: which suits a relationship between sequences, with the evidence."""
 
 from exactformer.learning.recommending.evidence import Evidence
-from exactformer.learning.recommending.recommend import recommend_architecture
-from exactformer.learning.recommending.recommendation import Recommendation
+from exactformer.learning.recommending.recommend import Recommendation, recommend_architecture
 from exactformer.learning.recommending.samples import Samples, samples, windows
 
 __all__ = [

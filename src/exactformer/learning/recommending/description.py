@@ -14,6 +14,32 @@ _HEADLINES = {
     "rnn": "An RNN suits this relationship",
     "undecided": "Undecided between transformer and RNN",
 }
+_BOTH = "On held-out sequences transformers explain {transformer} of the variance, RNNs {rnn}"
+_LINEAR = f"{_BOTH}: both do it, and so does a time-invariant linear map"
+_REASONS: dict[Reason, str] = {
+    "few sequences": (
+        f"There are {{sequences}} independent sequences; below {FEWEST_SEQUENCES} no held-out "
+        "comparison can be trusted. Give more."
+    ),
+    "noise": f"{_BOTH}: too little of it to tell what kind of relationship there is.",
+    "no memory": (
+        f"The {{token}} token explains {{own_token}} by itself; o{_BOTH[1:]}. No memory is needed: a "
+        "feed-forward network does."
+    ),
+    "transformer better": f"{_BOTH}.",
+    "rnn better": f"{_BOTH}.",
+    "unsure": f"{_BOTH}; other held-out sequences could well have turned the answer round.",
+    "both": f"{_BOTH}: both do it, and it is not linear, so that no count of states decides.",
+    "unclear memory": f"{_LINEAR}, but its kernel is too uncertain to count the states it takes.",
+    "short memory": f"{_LINEAR}. A linear RNN holds it in {{states}}, which is cheap.",
+    "far places": (
+        f"{_LINEAR}. A linear RNN holds it in no fewer than {{states}}, while a head need look at "
+        "{places} only."
+    ),
+    "long memory": (
+        f"{_LINEAR}. A linear RNN holds it in {{states}}; a head would have to look at {{places}}."
+    ),
+}
 _NOTICEABLE, _SIZEABLE = 0.005, 0.03
 """Shares of the variance. Places also tell a head its own token, which is worth something by itself."""
 
@@ -38,46 +64,15 @@ def headline(verdict: Verdict, reason: Reason, confidence: float) -> str:
 
 
 def _because(reason: Reason, numbers: _Numbers, last_only: bool) -> str:
-    both = (
-        f"On held-out sequences transformers explain {_share(numbers, 'transformer')} of the "
-        f"variance, RNNs {_share(numbers, 'rnn')}"
-    )
-    if reason == "few sequences":
-        count = int(numbers["sequences"].value)
-        return (
-            f"There are {count} independent sequences; below {FEWEST_SEQUENCES} no held-out "
-            "comparison can be trusted. Give more."
-        )
-    if reason == "noise":
-        return f"{both}: too little of it to tell what kind of relationship there is."
-    if reason == "no memory":
-        own = _share(numbers, "own token")
-        return (
-            f"The {'last' if last_only else 'own'} token explains {own} by itself; {both[:1].lower()}"
-            f"{both[1:]}. No memory is needed: a feed-forward network does."
-        )
-    if reason in ("transformer better", "rnn better"):
-        return f"{both}."
-    if reason == "unsure":
-        return f"{both}; other held-out sequences could well have turned the answer round."
-    if reason == "both":
-        return f"{both}: both do it, and it is not linear, so that no count of states decides."
-    states, lags = int(numbers["states"].value), int(numbers["lags"].value)
-    same = f"{both}: both do it, and so does a time-invariant linear map. A linear RNN holds it in"
-    if reason == "unclear memory":
-        return (
-            f"{both}: both do it, and so does a time-invariant linear map, but its kernel is too "
-            "uncertain to count the states it takes."
-        )
-    if reason == "short memory":
-        return f"{same} {plural(states, 'state')}, which is cheap."
-    if reason == "far places":
-        return (
-            f"{same} no fewer than {plural(states, 'state')}, while a head need look at "
-            f"{plural(lags, 'place')} only."
-        )
-    return (
-        f"{same} {plural(states, 'state')}; a head would have to look at {plural(lags, 'place')}."
+    counts = {name: int(numbers[name].value) for name in ("sequences", "states", "lags")}
+    return _REASONS[reason].format(
+        transformer=_share(numbers, "transformer"),
+        rnn=_share(numbers, "rnn"),
+        own_token=_share(numbers, "own token"),
+        token="last" if last_only else "own",
+        sequences=counts["sequences"],
+        states=plural(counts["states"], "state"),
+        places=plural(counts["lags"], "place"),
     )
 
 
@@ -96,14 +91,15 @@ def _ordering(numbers: _Numbers, last_only: bool) -> str:
         words = "does not matter as far as can be seen (permutation equivariance)"
     else:
         words = "matters" if order.value >= _SIZEABLE else "matters little, if at all"
-    words = f"Knowing the tokens' places adds {_points(order)}: order {words}."
+    words = f"Knowing the tokens' places adds {_percents(order)} of the variance: order {words}."
     if last_only:
         return f"Ordering: everything is past when the output comes. {words}"
     future = max(
         (numbers["future, linear"], numbers["future, by content"]), key=lambda one: one.value
     )
     if future.low > 0 and future.value >= _NOTICEABLE:
-        first = f"Outputs depend on later tokens, worth {_points(future)}: lost to every RNN."
+        worth = f"{_percents(future)} of the variance"
+        first = f"Outputs depend on later tokens, worth {worth}: lost to every RNN."
     else:
         first = "Later tokens add nothing: the relationship is causal as far as can be seen."
     return f"Ordering: {first} {words}"
@@ -145,12 +141,11 @@ def _uncertainty(decision: Decision, numbers: _Numbers) -> str:
 
 
 def _share(numbers: _Numbers, name: str) -> str:
-    one = numbers[f"explained: {name}"]
+    return _percents(numbers[f"explained: {name}"])
+
+
+def _percents(one: Evidence) -> str:
     return f"{_percent(one.value)} [{_percent(one.low)}, {_percent(one.high)}]"
-
-
-def _points(one: Evidence) -> str:
-    return f"{_percent(one.value)} [{_percent(one.low)}, {_percent(one.high)}] of the variance"
 
 
 def _percent(share: float) -> str:

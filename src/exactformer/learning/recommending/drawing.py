@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from exactformer.learning.recommending.recommendation import Recommendation
+    from exactformer.learning.recommending.recommend import Recommendation
 
 _PREFIX = "explained: "
 _LEAST = 1e-6

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
+from exactformer.couplings.target import Coupling
 from exactformer.learning.recommending.comparison import (
     ATTENTION,
     FAMILIES,
@@ -22,6 +24,7 @@ from exactformer.learning.recommending.decision import clearly_better
 from exactformer.learning.recommending.linear import LinearEvidence
 from exactformer.learning.recommending.memory import Memory
 from exactformer.learning.recommending.samples import Array, Samples, draws, squares
+from exactformer.targets.linear import LinearTarget
 
 _ENERGY = 0.99
 """The share of a score's energy by which its rank is counted."""
@@ -68,6 +71,40 @@ def gather(
     yield from _spectrum(comparison)
 
 
+def known(relationship: Any) -> tuple[tuple[Evidence, ...], Array | None]:
+    """Return exact evidence on a linear target or a scalar coupling, and a coupling's spectrum."""
+    if isinstance(relationship, LinearTarget):
+        return _known_linear(relationship), None
+    if isinstance(relationship, Coupling) and relationship.dim is None:
+        return _known_coupling(relationship)
+    return (), None
+
+
+def _known_linear(target: LinearTarget) -> tuple[Evidence, ...]:
+    """Return what :mod:`exactformer.theory.floors` leave open, for inputs uniform on [0, 1]."""
+    from exactformer.theory.floors import UNIFORM_VARIANCE, causal_floor
+
+    total = UNIFORM_VARIANCE * float(np.square(target.matrix).sum()) / target.tau
+    if not total:
+        return ()
+    causal, invariant = (
+        1 - causal_floor(target.matrix, time_invariant=fixed, offset="free").error / total
+        for fixed in (False, True)
+    )
+    return (
+        exactly("exact, causal", causal, "share of the variance open to causal models of any kind"),
+        exactly("exact, time-invariant", invariant, "share of the variance open to linear RNNs"),
+    )
+
+
+def _known_coupling(target: Coupling) -> tuple[tuple[Evidence, ...], Array]:
+    from exactformer.theory import pod
+
+    values = pod(target.rho, target.intervals, measure="probability").singular_values
+    meaning = "singular values of the coupling itself with 99 % of its energy"
+    return (exactly("exact score rank", energy_rank(values), meaning),), values
+
+
 def _shares(comparison: Comparison) -> Iterator[Evidence]:
     for name in (TRANSFORMER, RNN, OWN_TOKEN, *(n for n in comparison.errors if n not in FAMILIES)):
         yield _interval(
@@ -79,20 +116,14 @@ def _shares(comparison: Comparison) -> Iterator[Evidence]:
 
 
 def _future(samples: Samples, linear: LinearEvidence, comparison: Comparison) -> Iterator[Evidence]:
-    gain, drawn = _linear_gain(samples, linear)
     meaning = "what {} gains by reading later tokens, which no RNN can"
-    yield _interval("future, linear", gain, drawn, meaning.format("a linear map"))
-    whole, causal = ATTENTION["any order"], ATTENTION["causal"]
-    yield _difference("future, by content", comparison, whole, causal, meaning.format("attention"))
-
-
-def _linear_gain(samples: Samples, linear: LinearEvidence) -> tuple[float, Array]:
-    """Return the gain of any linear map over causal ones on all folds, and on draws of sequences."""
     y = samples.outputs
     gain = squares(linear.predictions["causal"] - y) - squares(linear.predictions["any"] - y)
-    total = squares(y - samples.offset)
-    often = draws(samples.groups(), 0)
-    return float(gain.sum() / total.sum()), np.asarray(often @ gain / (often @ total))
+    total, often = squares(y - samples.offset), draws(samples.groups(), 0)
+    share, drawn = float(gain.sum() / total.sum()), np.asarray(often @ gain / (often @ total))
+    yield _interval("future, linear", share, drawn, meaning.format("a linear map"))
+    whole, causal = ATTENTION["any order"], ATTENTION["causal"]
+    yield _difference("future, by content", comparison, whole, causal, meaning.format("attention"))
 
 
 def _memory(memory: Memory) -> Iterator[Evidence]:

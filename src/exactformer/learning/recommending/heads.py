@@ -50,25 +50,16 @@ class Head:
 
         score = self.score if size is None else _cut(self.score, size)
         M, D = torch.as_tensor(score), torch.as_tensor(self.readout)
-        rows = max(1, _SCORES // inputs.shape[1] ** 2)
-        parts = [
-            _outputs(self._functions(inputs[start : start + rows]), M, D, self.kind, self._last)
-            for start in range(0, len(inputs), rows)
-        ]
+        rows, last = max(1, _SCORES // inputs.shape[1] ** 2), len(self.offset) == 1
+        parts = []
+        for start in range(0, len(inputs), rows):
+            b = torch.as_tensor(_functions(self.basis, self.kind, inputs[start : start + rows]))
+            parts.append(_outputs(b, M, D, self.kind, last))
         return np.asarray(self.offset + self.spread * torch.cat(parts).numpy())
 
     def singular_values(self) -> Array:
         """Return those of the score ρ."""
         return np.asarray(np.linalg.svd(self.score, compute_uv=False))
-
-    @property
-    def _last(self) -> bool:
-        return len(self.offset) == 1
-
-    def _functions(self, inputs: Array) -> Tensor:
-        import torch
-
-        return torch.as_tensor(_functions(self.basis, self.kind, inputs))
 
 
 def fit_head(kind: HeadKind, basis: TokenBasis, train: Samples, check: Samples) -> Head:

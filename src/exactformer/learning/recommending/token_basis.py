@@ -7,7 +7,7 @@ the place of a token may matter, cosines of the position join the functions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,9 +53,7 @@ class TokenBasis:
         values = raw._values(tokens)
         size = min(12 + 2 * d, _MOST_FUNCTIONS)
         ends = np.cumsum([1, d, values.shape[1] - 1 - d - _WAVES, _WAVES])
-        return TokenBasis(
-            raw.centre, raw.scale, raw.frequencies, raw.phases, _orthonormal(values, ends, size)
-        )
+        return replace(raw, combination=_orthonormal(values, ends, size))
 
     @property
     def size(self) -> int:

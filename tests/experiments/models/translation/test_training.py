@@ -4,7 +4,7 @@ from torch.nn import functional
 from exactformer.experiments.models.translation.subwords import PAD
 from exactformer.experiments.models.translation.training import cross_entropy, fit
 from exactformer.learning.ensembles.data import RowOrder
-from exactformer.learning.ensembles.training.schedule import warm_up
+from exactformer.learning.ensembles.training.protocol import warm_up
 
 
 def test_the_loss_is_the_mean_surprise_with_padding_left_out():

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from exactformer.experiments.models.translation.subwords import PAD
 from exactformer.learning.ensembles.data import RowOrder
 from exactformer.learning.ensembles.training.capture import repeated
-from exactformer.learning.ensembles.training.schedule import warm_up
+from exactformer.learning.ensembles.training.protocol import warm_up
 
 _DECAY = 1e-4
 _LARGEST_STEP = 1.0  # norm of the gradient
@@ -36,7 +36,7 @@ def fit(
     """Take ``steps`` of Adam; return all losses, and leave the model in evaluation mode.
 
     ``loss`` returns the mean loss of rows, ids (batch,) out of ``count``. The rate is ``rate`` times
-    the shares of :func:`~exactformer.learning.ensembles.training.schedule.warm_up`.
+    the shares of :func:`~exactformer.learning.ensembles.training.protocol.warm_up`.
     """
     device = next(model.parameters()).device
     rows = RowOrder(count, batch).next(steps).to(device)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.errors import InputError
-from exactformer.learning.ensembles.models.base import padded, uniform
+from exactformer.learning.ensembles.models.base import uniform
 
 Positions = Literal["sinusoidal", "learned", "one-hot"] | None
 
@@ -49,7 +49,7 @@ class PositionEnsemble(nn.Module):
             drawn = [
                 torch.randn(tokens, position_dim, generator=s, dtype=torch.float64) for s in sources
             ]
-            self.offset = nn.Parameter(padded(drawn))
+            self.offset = nn.Parameter(torch.stack(drawn))
 
     def forward(self, x: Tensor) -> Tensor:
         """Encode the tokens' places."""

@@ -21,13 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.errors import InputError
-from exactformer.learning.ensembles.models.base import (
-    Ensemble,
-    generators,
-    padded,
-    same_sizes,
-    uniform,
-)
+from exactformer.learning.ensembles.models.base import Ensemble, generators, same_sizes, uniform
 
 
 @dataclass(frozen=True)
@@ -83,8 +77,10 @@ class LinearRNNEnsemble(Ensemble):
         self.output_weight = draw(one.output_dim, n)
         self.bias = draw(n) if one.bias else None
         self.offset = draw(one.output_dim) if one.offset else None
-        self.input_weight = nn.Parameter(padded([_input_weight(c, s) for c, s in pairs]))
-        self.recurrent_weight = nn.Parameter(padded([_recurrent_weight(c, s) for c, s in pairs]))
+        self.input_weight = nn.Parameter(torch.stack([_input_weight(c, s) for c, s in pairs]))
+        self.recurrent_weight = nn.Parameter(
+            torch.stack([_recurrent_weight(c, s) for c, s in pairs])
+        )
         self.to(device, dtype)
 
     def responses(self, tau: int) -> Tensor:

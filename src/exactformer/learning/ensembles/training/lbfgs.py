@@ -43,11 +43,10 @@ class _Point:
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where every row got, its loss after each step, (M, steps + 1), and the steps it took."""
+    """Where every row got, and its loss after each step, (M, steps + 1)."""
 
     weights: Tensor
     losses: Tensor
-    steps: Tensor
 
 
 @torch.no_grad()
@@ -67,7 +66,6 @@ def minimise(
     running = here.losses.isfinite() & here.gradient.isfinite().all(dim=1)
     running = running if rows is None else running & rows
     curvature = _Curvature(weights, memory)
-    taken = torch.zeros_like(here.losses, dtype=torch.long)
     losses = [here.losses]
     for done in range(1, steps + 1):
         direction = -curvature.solve(here.gradient)
@@ -81,13 +79,12 @@ def minimise(
         curvature.add(there.weights - here.weights, there.gradient - here.gradient, moved)
         curvature.forget(~moved)
         running = running & (moved | ~fresh)
-        taken += moved
         here = there
         losses.append(here.losses)
         update(done)
         if not bool(running.any()):
             break
-    return Minimum(here.weights, torch.stack(losses, dim=1), taken)
+    return Minimum(here.weights, torch.stack(losses, dim=1))
 
 
 class _Curvature:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from exactformer.core.options import choose, positive_integer
 from exactformer.errors import InputError
-from exactformer.learning.ensembles.training.schedule import Schedule, rate_share
+
+Schedule = Literal["one-cycle", "cosine", "constant"]
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,9 @@ class EnsembleProtocol:
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with."""
         least = {"steps": 0, "finish_steps": 0, "batch_size": 1, "reports": 1, "finish_memory": 1}
-        if_given = {"patience": 1, "finish_rows": 1}
-        for name, lowest in (least | if_given).items():
-            value = getattr(self, name)
-            if name in if_given and value is None:
-                continue
-            if not isinstance(value, Integral) or value < lowest:
-                raise InputError(
-                    f"{name} is {value!r}; it must be a whole number from {lowest} on."
-                )
+        if_given = [name for name in ("patience", "finish_rows") if getattr(self, name) is not None]
+        for name in (*least, *if_given):
+            positive_integer(getattr(self, name), name, least.get(name, 1))
         if self.clip is not None and not self.clip > 0:
             raise InputError(f"clip is {self.clip}; a gradient's norm is cut to a positive number.")
         rates = self.rate if isinstance(self.rate, tuple) else (self.rate,)
@@ -73,14 +69,10 @@ class EnsembleProtocol:
             )
         if len(self.betas) != 2 or not all(0 < beta < 1 for beta in self.betas):
             raise InputError(f"betas are {self.betas}; there are two, both between 0 and 1.")
-        choices = {
-            "precision": ("highest", "high"),
-            "schedule": get_args(Schedule),
-            "finish": (None, "lbfgs"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} is {getattr(self, name)!r}; it must be one of {allowed}.")
+        choose("precision", self.precision, ("highest", "high"))
+        choose("schedule", self.schedule, get_args(Schedule))
+        if self.finish is not None:
+            choose("finish", self.finish, ("lbfgs",))
 
     def rate_table(self, models: int) -> Tensor:
         """Return the learning rate of every step and model, (steps, M) in float64."""
@@ -88,8 +80,32 @@ class EnsembleProtocol:
         if len(rates) != models:
             raise InputError(f"rate has {len(rates)} entries for {models} models.")
         shares = [
-            rate_share(self.schedule, step, self.steps, self.rise) for step in range(self.steps)
+            _rate_share(self.schedule, step, self.steps, self.rise) for step in range(self.steps)
         ]
         return torch.tensor(shares, dtype=torch.float64)[:, None] * torch.tensor(
             rates, dtype=torch.float64
         )
+
+
+def _rate_share(schedule: Schedule, step: int, steps: int, rise: float) -> float:
+    """Return the rate at a step, from 0, as a share of the largest; ``rise`` of a cycle goes up."""
+    if schedule == "constant":
+        return 1.0
+    if schedule == "cosine":
+        return _cosine(1.0, 0.0, step / steps)
+    top, end = rise * steps - 1, steps - 1
+    if step <= top:
+        return _cosine(1 / 25, 1.0, step / top) if top > 0 else 1.0
+    return _cosine(1.0, 1 / 25e4, (step - top) / (end - top))
+
+
+def warm_up(steps: int) -> Tensor:
+    """Return all rates as shares, in float32: up over a tenth of the steps, by a cosine to zero."""
+    rise = max(1, steps // 10)
+    time = torch.arange(steps, dtype=torch.float32)
+    fall = ((time - rise) / max(1, steps - rise)).clamp(min=0)
+    return torch.minimum((time + 1) / rise, (1 + torch.cos(torch.pi * fall)) / 2)
+
+
+def _cosine(start: float, stop: float, share: float) -> float:
+    return stop + (start - stop) * (1 + math.cos(math.pi * share)) / 2
