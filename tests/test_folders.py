@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exactformer.experiments.engine.store import default_root
+from exactformer.core.folders import cache_folder
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="folders of Linux")
 
@@ -22,14 +22,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @linux
 def test_cells_are_in_the_users_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert default_root() == home / ".cache" / "exactformer" / "cells"
+    assert cache_folder("cells") == home / ".cache" / "exactformer" / "cells"
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "elsewhere"))
-    assert default_root() == home / "elsewhere" / "exactformer" / "cells"
+    assert cache_folder("cells") == home / "elsewhere" / "exactformer" / "cells"
 
 
 def test_the_environment_names_another_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXACTFORMER_CACHE", str(home / "mine"))
-    assert default_root() == home / "mine" / "cells"
+    assert cache_folder("cells") == home / "mine" / "cells"
 
 
 @linux

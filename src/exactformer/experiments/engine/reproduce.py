@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 
+from exactformer.core.folders import cache_folder
 from exactformer.errors import ExperimentError, InputError
 from exactformer.experiments.engine.cell import Cell, Failure, Task, plain
 from exactformer.experiments.engine.code_version import code_version
@@ -12,7 +13,7 @@ from exactformer.experiments.engine.experiment import Experiment, Scale
 from exactformer.experiments.engine.provenance import command_line, record
 from exactformer.experiments.engine.result import Result, load
 from exactformer.experiments.engine.runner import run
-from exactformer.experiments.engine.store import Store, default_root
+from exactformer.experiments.engine.store import Store
 from exactformer.experiments.engine.summary import check_rows, summarise
 from exactformer.experiments.registry import find
 from exactformer.progress import progress
@@ -44,7 +45,7 @@ def reproduce(
     stored = None
     if check:
         stored = _stored(experiment, size, Path(out) if out else results_folder(size))
-    root = Path(out) / "cells" if out else default_root()
+    root = Path(out) / "cells" if out else cache_folder("cells")
     store = Store(root.with_name("check") if check else root)
     tasks = tasks_of(experiment, size, device)
     start = time.perf_counter()

@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from exactformer.core.folders import cache_folder
 from exactformer.core.whole_files import whole_file
 from exactformer.experiments.engine.cell import (
     Cell,
@@ -92,11 +91,6 @@ class Store:
         shutil.rmtree(self.root / experiment, ignore_errors=True)
         with suppress(OSError):  # the root, too, once nothing is left in it
             self.root.rmdir()
-
-
-def default_root() -> Path:
-    """Return the folder for cells: ``$EXACTFORMER_CACHE``, else the user's cache folder."""
-    return cache_folder("cells")
 
 
 def write_atomically(path: Path, data: bytes) -> None:

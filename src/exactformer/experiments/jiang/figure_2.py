@@ -54,7 +54,11 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Return the spectra of one model, its control's, and how concentrated they are."""
     if parameters["model"] == VISION:
         return _vision(parameters, device)
-    return _minilm(parameters)
+    from exactformer.spectra.preparation import load
+    from exactformer.spectra.texts import tokenizer_at
+
+    folder = minilm()
+    return measured(_spectrum(load(folder), texts(parameters, tokenizer_at(folder))))
 
 
 def _vision(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -76,16 +80,6 @@ def _vision(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         "training seconds": known[0].seconds,
         "trained on": known[0].hardware,
     }
-
-
-def _minilm(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Analyse the pretrained sentence encoder."""
-    from exactformer.spectra.preparation import load
-    from exactformer.spectra.texts import tokenizer_at
-
-    folder = minilm()
-    written = texts(parameters, tokenizer_at(folder))
-    return measured(_spectrum(load(folder), written))
 
 
 def texts(parameters: Mapping[str, Any], tokenizer: Any) -> list[dict[str, Any]]:

@@ -114,7 +114,9 @@ def versions(parameters: Mapping[str, Any]) -> dict[str, LinearTarget]:
 def limits(targets: Mapping[str, LinearTarget], samples: int) -> dict[str, dict[str, float]]:
     """Return floors and the constructed solution's error; means over time, as in the tables."""
     from exactformer.experiments.jiang.linear_training import constructed_error
+    from exactformer.targets import LinearTarget
     from exactformer.theory import causal_floor
+    from exactformer.theory.hankel import shift_register
 
     found: dict[str, dict[str, float]] = {
         kind: {} for kind in (CONSTANT, INVARIANT, VARYING, CONSTRUCTED, REGISTER)
@@ -128,19 +130,12 @@ def limits(targets: Mapping[str, LinearTarget], samples: int) -> dict[str, dict[
             found[kind][name] = floor.error
         found[CONSTRUCTED][name] = constructed_error(target, samples)
         if target.kernel is not None:
-            found[REGISTER][name] = register_error(target)
+            response, x = (
+                shift_register(target.kernel).kernel(target.tau),
+                target.sample(64, TEST_SEED),
+            )
+            found[REGISTER][name] = float(((LinearTarget(response)(x) - target(x)) ** 2).mean())
     return found
-
-
-def register_error(target: LinearTarget) -> float:
-    """Return the mean squared error of the kernel as a shift register, from its response."""
-    from exactformer.targets import LinearTarget
-    from exactformer.theory.hankel import shift_register
-
-    assert target.kernel is not None
-    response = shift_register(target.kernel).kernel(target.tau)
-    x = target.sample(64, TEST_SEED)
-    return float(((LinearTarget(response)(x) - target(x)) ** 2).mean())
 
 
 def linear_experiment(

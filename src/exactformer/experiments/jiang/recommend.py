@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from exactformer.experiments import Cell, Experiment, Metric, Quantity, Scale, Summary, rows
+from exactformer.experiments.real_data import data_file
 from exactformer.figures.style import BLUE, GREY, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
@@ -51,27 +54,19 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Ask for a recommendation."""
     from exactformer.experiments.jiang.relationships import HELD_OUT, THIN
-    from exactformer.learning.recommending import recommend_architecture
+    from exactformer.learning.recommending import recommend_architecture, windows
 
     name = parameters["name"]
     if parameters["part"] == "series":
-        return _metrics(recommend_architecture(_windows(parameters["horizon"])))
+        file, columns = data_file("ett/ETTh1.csv.gz"), range(1, 8)
+        table = np.loadtxt(file, delimiter=",", skiprows=1, usecols=columns)
+        pairs = windows(table, target=6, length=WINDOW, horizon=parameters["horizon"])
+        return _metrics(recommend_architecture(pairs))
     one = HELD_OUT[name] if parameters["part"] == "held out" else THIN[name]
     found = recommend_architecture(*one.sample(parameters["seed"], parameters["count"]))
     right = found.verdict == one.kind
     share = found.confidence if right else found.shares[one.kind]
     return {"kind": one.kind, "right": right, "share": share, **_metrics(found)}
-
-
-def _windows(horizon: int) -> Any:
-    import numpy as np
-
-    from exactformer.experiments.real_data import data_file
-    from exactformer.learning.recommending import windows
-
-    columns = range(1, 8)
-    table = np.loadtxt(data_file("ett/ETTh1.csv.gz"), delimiter=",", skiprows=1, usecols=columns)
-    return windows(table, target=6, length=WINDOW, horizon=horizon)
 
 
 def _metrics(found: Any) -> dict[str, Any]:

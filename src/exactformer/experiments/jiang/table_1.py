@@ -117,8 +117,7 @@ def run(parameters: Mapping[str, Any], device: str) -> Mapping[str, Any]:
         return learn_patches(parameters, device)
     from exactformer.experiments.jiang.moved_patches import moved_accuracies
 
-    own = {name: value for name, value in parameters.items() if name not in ("task", "model")}
-    return moved_accuracies(own, device)
+    return moved_accuracies(parameters, device)
 
 
 def _values(cells: Sequence[Cell], metric: str) -> list[float]:

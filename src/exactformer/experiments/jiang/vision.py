@@ -20,9 +20,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exactformer.core.folders import cache_folder
 from exactformer.experiments.engine.cell import fingerprint
 from exactformer.experiments.engine.experiment import Scale, by_scale
-from exactformer.experiments.engine.store import default_root, write_atomically
+from exactformer.experiments.engine.store import write_atomically
 from exactformer.experiments.engine.work import hardware
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def weights_file(parameters: Mapping[str, Any], one: VisionConfiguration) -> Pat
     """Where the weights of a model are or will be."""
     how = {"data": parameters["data"], "train": parameters["train"]}
     key = fingerprint({**how, **asdict(recipe(parameters)), "model": asdict(one)})
-    return default_root().with_name("weights") / f"vision-{key[:16]}.safetensors"
+    return cache_folder("weights") / f"vision-{key[:16]}.safetensors"
 
 
 def _save(one: Trained, path: Path) -> None:
