@@ -97,11 +97,11 @@ def test_a_gated_network_learns_a_state_and_does_not_read_ahead():
         outputs.append(state)
     y = np.stack(outputs, axis=1)[..., None]
     train, check, test = (Samples(x[i::3], y[i::3]) for i in range(3))
-    network = fit_gated(train, check, seed=0)
-    assert unexplained(test, network.predict(test.inputs)) < 0.05
+    predict = fit_gated(train, check, seed=0)
+    assert unexplained(test, predict(test.inputs)) < 0.05
     later = test.inputs.copy()
     later[:, 3:] += 1
-    before, after = network.predict(test.inputs), network.predict(later)
+    before, after = predict(test.inputs), predict(later)
     assert np.allclose(before[:, :3], after[:, :3], rtol=0, atol=1e-6)
     again = fit_gated(train, check, seed=0)
-    assert (again.predict(test.inputs) == before).all()
+    assert (again(test.inputs) == before).all()

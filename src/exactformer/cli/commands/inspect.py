@@ -89,18 +89,16 @@ def inspect(
         add_certificate(rows, model.certificate)
     screen.print(rows, "")
     if matrices:
-        from exactformer.cli.support.matrices import matrices as exact
+        from exactformer.cli.support.matrices import print_matrices
 
-        for matrix in exact(blueprint, screen):
-            screen.print(matrix)
+        print_matrices(blueprint, screen)
     if drawn:
         screen.print(f"Attention drawn at {drawn['at']}")
     print_saved(plot)
     if trace is not None:
-        from exactformer.cli.support.matrices import traced
+        from exactformer.cli.support.matrices import print_trace
 
-        for tensor in traced(trace, screen):
-            screen.print(tensor)
+        print_trace(trace, screen)
 
 
 def _proven(file: Path, memory_limit: int) -> tuple[Any, ExactformerError | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +32,8 @@ def rational(value: Fraction) -> str:
     return str(fmpq(value.numerator, value.denominator))
 
 
-def matrices(blueprint: Blueprint, screen: Console) -> Iterator[RenderableType]:
-    """Yield every matrix that is not empty: as a table where it fits, else as its non-zeros."""
+def print_matrices(blueprint: Blueprint, screen: Console) -> None:
+    """Print every matrix that is not empty: as a table where it fits, else as its non-zeros."""
     for path, matrix in blueprint.matrices():
         if not matrix.rows * matrix.columns:
             continue
@@ -43,7 +42,7 @@ def matrices(blueprint: Blueprint, screen: Console) -> Iterator[RenderableType]:
             (title(blueprint, path), "bold"),
             (f"   {matrix.rows} × {matrix.columns}, {matrix.nonzeros:,} non-zero", "dim"),
         )
-        yield Group(heading, _drawn(matrix, rows, columns, screen), "")
+        screen.print(Group(heading, _drawn(matrix, rows, columns, screen), ""))
 
 
 def _drawn(matrix: Matrix, rows: list[str], columns: list[str], screen: Console) -> RenderableType:
@@ -88,12 +87,12 @@ def as_data(blueprint: Blueprint) -> dict[str, Any]:
     }
 
 
-def traced(trace: Trace, screen: Console) -> Iterator[RenderableType]:
-    """Yield every tensor of a trace in order; of a large one, its shape only."""
+def print_trace(trace: Trace, screen: Console) -> None:
+    """Print every tensor of a trace in order; of a large one, its shape only."""
     for name, tensor in trace.items():
         shape = " × ".join(map(str, tensor.shape)) or "one number"
         heading = Text.assemble((name, "bold"), (f"   {shape}", "dim"))
-        yield Group(heading, _numbers(tensor, trace.dimensions, screen), "")
+        screen.print(Group(heading, _numbers(tensor, trace.dimensions, screen), ""))
 
 
 def _numbers(tensor: Tensor, dimensions: tuple[str, ...], screen: Console) -> RenderableType:

@@ -17,50 +17,34 @@ from exactformer.learning.ensembles.models.base import Ensemble
 class Sequences:
     """Inputs and targets of M models; what they share is stored once.
 
-    ``x`` is (N, τ[, d]) or a bank (K, N, τ[, d]), ``y`` likewise; ``choice`` (M,) has the entry of
-    the banks that is a model's own. ``mask`` (N, τ) is true at tokens that are there.
+    ``x`` is (N, τ[, d]), or a bank (K, N, τ[, d]) of which ``x_choice`` (M,) is each model's own entry;
+    ``y`` likewise. ``mask`` (N, τ) is true at tokens that are there.
     """
 
     x: Tensor
     y: Tensor
     mask: Tensor | None
-    choice: Tensor
-    x_shared: bool
-    y_shared: bool
+    x_choice: Tensor | None
+    y_choice: Tensor | None
 
     @property
     def count(self) -> int:
         """N, the number of sequences."""
-        return self.x.shape[0 if self.x_shared else 1]
+        return self.x.shape[0 if self.x_choice is None else 1]
 
     @property
     def tau(self) -> int:
         """The length of the sequences."""
-        return self.x.shape[1 if self.x_shared else 2]
+        return self.x.shape[1 if self.x_choice is None else 2]
 
-    def take(self, rows: Tensor) -> Batch:
-        """Return the sequences ``rows`` for every model."""
-        return Batch(
-            _gather(self.x, rows, None if self.x_shared else self.choice),
-            _gather(self.y, rows, None if self.y_shared else self.choice),
-            None if self.mask is None else self.mask.index_select(0, rows),
-        )
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Some sequences: ``x`` and ``y`` shared (B, …) or one set per model (M, B, …)."""
-
-    x: Tensor
-    y: Tensor
-    mask: Tensor | None
-
-    def losses(self, prediction: Tensor) -> Tensor:
-        """Return each model's mean squared error over the tokens that are there, (M,)."""
-        square = (prediction - self.y).square()
-        if self.mask is None:
+    def losses(self, ensemble: Ensemble, rows: Tensor) -> Tensor:
+        """Return each model's mean squared error on ``rows``, over the tokens that are there, (M,)."""
+        mask = None if self.mask is None else self.mask.index_select(0, rows)
+        prediction: Tensor = ensemble(_gather(self.x, rows, self.x_choice), mask)
+        square = (prediction - _gather(self.y, rows, self.y_choice)).square()
+        if mask is None:
             return square.flatten(1).mean(dim=1)
-        weight = self.mask.to(square)
+        weight = mask.to(square)
         if square.dim() == 4:
             square = square.mean(dim=-1)
         return (square * weight).sum(dim=(1, 2)) / weight.sum()
@@ -110,8 +94,9 @@ def sequences(
         )
     if 0 in shapes[0]:
         raise InputError(f"(sequences, tokens) = {shapes[0]}: there is nothing to learn from.")
+    choices = (None if x_shared else picked, None if y_shared else picked)
     if mask is None:
-        return Sequences(found_x, found_y, None, picked, x_shared, y_shared)
+        return Sequences(found_x, found_y, None, *choices)
     there = torch.as_tensor(mask, dtype=torch.bool).to(parameter.device)
     if tuple(there.shape) != shapes[0]:
         raise InputError(f"mask has shape {tuple(there.shape)}; the sequences need {shapes[0]}.")
@@ -121,7 +106,7 @@ def sequences(
         values.masked_fill(~(there if entries == 1 else there.unsqueeze(-1)), 0.0)
         for values, entries in ((found_x, ensemble.input_dim), (found_y, ensemble.output_dim))
     )
-    return Sequences(found_x, found_y, there, picked, x_shared, y_shared)
+    return Sequences(found_x, found_y, there, *choices)
 
 
 def evaluate(
@@ -145,8 +130,7 @@ def mean_losses(ensemble: Ensemble, data: Sequences, rows: int) -> Tensor:
     """Return each model's loss over all of the data, (M,)."""
     total = data.x.new_zeros(ensemble.models)
     for piece, share in parts(data, rows, data.count):
-        batch = data.take(piece)
-        total += share * batch.losses(ensemble(batch.x, batch.mask))
+        total += share * data.losses(ensemble, piece)
     return total
 
 

@@ -134,7 +134,7 @@ def _turn(samples: Samples, parts: Parts, seed: int, begin: _Begin) -> _Turn:
         heads[name] = fit_head(kind, basis, train, check)
         found[name] = heads[name].predict(test.inputs)
     begin(_GATED)
-    found[_GATED] = fit_gated(train, check, seed).predict(test.inputs)
+    found[_GATED] = fit_gated(train, check, seed)(test.inputs)
     head = heads[min(heads, key=lambda name: float(squares(found[name] - test.outputs).sum()))]
     cut = {m: head.predict(test.inputs, m) for m in _SIZES}
     low, high = train.outputs.min(axis=(0, 1)), train.outputs.max(axis=(0, 1))

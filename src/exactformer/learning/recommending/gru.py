@@ -6,8 +6,8 @@ cycle of the rate, clipped gradients, and the best weights on the sequences kept
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,28 +27,8 @@ _FEWEST, _MOST = 200, 1000
 _BATCH, _RATE, _REPORTS = 32, 1e-2, 12
 
 
-@dataclass(frozen=True)
-class GatedFit:
-    """A trained network, the scaling of inputs (d,), offsets (P, k) and spread (k,) of outputs."""
-
-    network: nn.ModuleDict
-    centre: Array
-    scale: Array
-    offset: Array
-    spread: Array
-
-    def predict(self, inputs: Array) -> Array:
-        """Return outputs (N, P, k)."""
-        import torch
-
-        with torch.no_grad():
-            tokens = _tensor((inputs - self.centre) / self.scale)
-            outputs = _run(self.network, tokens, len(self.offset) == 1)
-        return np.asarray(self.offset + self.spread * outputs.double().numpy())
-
-
-def fit_gated(train: Samples, check: Samples, seed: int) -> GatedFit:
-    """Train on ``train``, keeping the best on ``check``."""
+def fit_gated(train: Samples, check: Samples, seed: int) -> Callable[[Array], Array]:
+    """Train on ``train``, keeping the best on ``check``; return the map to outputs (N, P, k)."""
     import torch
     from torch import nn
 
@@ -81,7 +61,13 @@ def fit_gated(train: Samples, check: Samples, seed: int) -> GatedFit:
                 checked = float((_run(network, x_check, last) - y_check).square().mean())
             if checked < best:
                 best, kept = checked, deepcopy(network)
-    return GatedFit(kept, centre, scale, offset, spread)
+
+    def predict(inputs: Array) -> Array:
+        with torch.no_grad():
+            outputs = _run(kept, _tensor((inputs - centre) / scale), last)
+        return np.asarray(offset + spread * outputs.double().numpy())
+
+    return predict
 
 
 def _run(network: nn.ModuleDict, x: Tensor, last: bool) -> Tensor:

@@ -160,8 +160,8 @@ class _Run:
         place = torch.zeros(1, dtype=torch.long, device=device)
 
         def step() -> None:
-            batch = self.data.take(rows.index_select(0, place.remainder(every)).squeeze(0))
-            losses = batch.losses(self.ensemble(batch.x, batch.mask))
+            batch = rows.index_select(0, place.remainder(every)).squeeze(0)
+            losses = self.data.losses(self.ensemble, batch)
             self.packed.differentiate(losses)
             self.adam.step(self.packed.values, self.packed.gradient, losses.detach())
             self.stopping.record(losses.detach(), self.adam.alive)
@@ -216,9 +216,8 @@ class _Run:
             losses.zero_()
             gradient.zero_()
             for piece, share in pieces:
-                batch = self.data.take(piece)
                 with torch.enable_grad():
-                    part = share * batch.losses(self.ensemble(batch.x, batch.mask))
+                    part = share * self.data.losses(self.ensemble, piece)
                     packed.differentiate(part)
                 losses.add_(part.detach())
                 gradient.add_(packed.gradient)
