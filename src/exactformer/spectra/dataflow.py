@@ -87,18 +87,23 @@ class _Trace:
 _DATA, _CONSTANTS = _Trace(), _Trace(data=False)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Step:
-    """One operator that was carried out."""
+    """One operator that was carried out; there are many, so that nothing is computed in advance."""
 
+    operator: Any
     name: str
-    operation: str
-    """The name with its namespace and variant, for people."""
     args: tuple[Any, ...]
     given: list[Tensor]
     results: list[Tensor]
     trace: _Trace
     """Of all that was given."""
+
+    @property
+    def operation(self) -> str:
+        """The name with its namespace and variant, for people."""
+        namespace = getattr(self.operator, "namespace", "torch")
+        return f"{namespace}.{getattr(self.operator, '__name__', self.name)}"
 
 
 class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -162,13 +167,11 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _follow(self, func: Any, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         name = str(getattr(func, "overloadpacket", func).__name__).strip("_")
-        operation = f"{getattr(func, 'namespace', 'torch')}.{getattr(func, '__name__', name)}"
         given, results = list(_tensors((args, kwargs))), list(_tensors(result))
-        together = reduce(or_, map(self._trace, given), _CONSTANTS)
+        together = reduce(or_, map(self._trace, given)) if given else _CONSTANTS
         trace = _CONSTANTS
         if together.data and not _CONSTANT.match(name):
-            step = _Step(name, operation, args, given, results, together)
-            trace = self._result(step, getattr(func, "namespace", "aten") in _TORCH)
+            trace = self._result(_Step(func, name, args, given, results, together))
         # A part of a storage may have been written: what the rest is made of still counts.
         written = [(tensor, self._trace(tensor)) for tensor in _written(func, args, kwargs)]
         for tensor in results:
@@ -176,8 +179,7 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor, before in written:
             self._note(tensor, trace | before)
 
-    def _result(self, step: _Step, known: bool) -> _Trace:
-        """Return the trace of what an operator gave; one that is not ``known`` may multiply."""
+    def _result(self, step: _Step) -> _Trace:
         given, scores = step.given, step.given[0]
         if _ATTENTION.search(step.name) and any(t.is_floating_point() for t in step.results):
             size = given[min(1, len(given) - 1)].shape[-2:][0]
@@ -190,19 +192,14 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             weights = self._add(step, prod(sizes), step.trace.product)
             self._replace(step.trace.maps)
             return _Trace(maps=frozenset((weights,)))
-        if step.name in _FACTORS or not known:
+        if step.name in _FACTORS or getattr(step.operator, "namespace", "aten") not in _TORCH:
             return self._multiplied(step)
         return self._pointwise(step)
 
     def _multiplied(self, step: _Step) -> _Trace:
         places = _FACTORS.get(step.name)
         factors = [step.args[p] for p in places if p < len(step.args)] if places else step.given
-        sides = [
-            (tensor, self._trace(tensor))
-            for tensor in factors
-            if isinstance(tensor, Tensor) and tensor.is_floating_point()
-        ]
-        data = [trace for tensor, trace in sides if trace.data and tensor.numel() > 1]
+        data = [self._trace(tensor) for tensor in self._numbers(factors)]
         for trace in data:
             beside = len(data) > 1
             for weights in trace.maps:
@@ -249,7 +246,7 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _scaled(self, step: _Step) -> _Trace:
         """Follow a product entry by entry: an outer one, weights times values, a quotient by a sum."""
-        data, trace = self._numbers(step), step.trace
+        data, trace = self._numbers(step.given), step.trace
         weighed = trace.weighed | {
             m for m in trace.maps if any(m not in self._trace(t).touched for t in data)
         }
@@ -264,11 +261,10 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         return self._divided(trace)
 
-    def _numbers(self, step: _Step) -> list[Tensor]:
-        """Return what an operator was given that depends on the input and is no single number."""
-        return [
-            t for t in step.given if t.is_floating_point() and self._trace(t).data and t.numel() > 1
-        ]
+    def _numbers(self, given: Iterable[Any]) -> list[Tensor]:
+        """Return the tensors that depend on the input and are more than one number."""
+        tensors = [t for t in given if isinstance(t, Tensor) and t.is_floating_point()]
+        return [t for t in tensors if t.numel() > 1 and self._trace(t).data]
 
     def _divided(self, trace: _Trace) -> _Trace:
         """Follow exponentials over their sum, or scores less its logarithm: now they are weights."""
@@ -278,7 +274,7 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _added(self, step: _Step) -> _Trace:
         """Follow a sum: weights that something else is added to are a residual stream, not weights."""
-        traces, trace = [self._trace(t) for t in self._numbers(step)], step.trace
+        traces, trace = [self._trace(t) for t in self._numbers(step.given)], step.trace
         kept = {m for m in trace.touched if all(m in t.touched for t in traces)}
         return replace(
             trace, maps=trace.maps & kept, weighed=trace.weighed & kept, sums=trace.sums & kept

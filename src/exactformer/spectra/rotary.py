@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
 from exactformer.errors import InputError
 from exactformer.spectra.rotation import Rotation
@@ -45,7 +46,7 @@ class RotaryStatistics:
         self._queries = torch.zeros(heads, m, m, dtype=torch.float64)
         self._keys = torch.zeros(scores.kv_heads, m, m, dtype=torch.float64)
         self._tokens = 0
-        self._pairs = torch.zeros(0, dtype=torch.float64)
+        self._pairs = torch.zeros(1, dtype=torch.float64)
         self._distances = np.zeros((heads, _BUCKETS, 4))
 
     def add(self, scores: Scores, rotation: Rotation) -> None:
@@ -71,11 +72,8 @@ class RotaryStatistics:
         """Count the pairs of tokens that meet at each distance, −τ … τ."""
         t, s = torch.nonzero(visible.cpu(), as_tuple=True)
         reach = max(visible.shape)
-        if len(self._pairs) < 2 * reach + 1:
-            grown = torch.zeros(2 * reach + 1, dtype=torch.float64)
-            old = len(self._pairs) // 2
-            grown[reach - old : reach - old + len(self._pairs)] = self._pairs
-            self._pairs = grown
+        more = max(0, reach - len(self._pairs) // 2)
+        self._pairs = pad(self._pairs, (more, more))
         self._pairs += torch.bincount(t - s + len(self._pairs) // 2, minlength=len(self._pairs))
 
     def _look(self, scores: Scores, visible: Tensor, index: int) -> None:

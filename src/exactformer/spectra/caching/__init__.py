@@ -8,7 +8,7 @@ calibration   layer after layer fitted on what reaches it
 checkpoint    a fit in a folder, to go on after an interruption; ``fitted`` holds how far it has come
 cache         the smaller cache; ``attention``, ``token_attention`` and ``model`` read and write it
 identity      whether two models are the same: what a cache and a checkpoint belong to
-evaluation    perplexity and time, before and after; ``report`` shows them
+evaluation    loss, strain and bytes, before and after; ``report`` shows them
 """
 
 from exactformer.errors import needs

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.llama.modeling_llama import eager_attention_forward
 
 from exactformer.spectra.caching.cache import LatentCache
 from exactformer.spectra.caching.rotary import Projections, RotaryLayer, rotated, split
@@ -42,8 +43,7 @@ class LatentAttention(Projections, nn.Module):
         self.sensitivity = nn.Parameter(torch.zeros(state, **place), requires_grad=False)
         """Weight of every number of a state in the strain."""
         self.strain: Tensor | None = None
-        """Mean of Σ sensitivity · (u − û)² over the newest tokens, while ``watching``."""
-        self.watching = False
+        """Mean of Σ sensitivity · (u − û)² over the newest tokens, while a cache is ``watching``."""
 
     @property
     def rank(self) -> int:
@@ -99,13 +99,15 @@ class LatentAttention(Projections, nn.Module):
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         rebuilt = self.decode(torch.cat([x.mT for x in held.latents], dim=-1))
-        if self.watching:
+        if cache.watching:
             self._watch(state, rebuilt[:, -state.shape[1] :], cache)
         index = held.places[:, None, None].expand(-1, 1, rebuilt.shape[-1])
         rebuilt = rebuilt.scatter(1, index, held.first[:, None])
         keys, values = split(rebuilt, self.sizes)
         keys = rotated(keys, *cache.rotation(self._rotary[0], query))
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, _eager)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
+        )
         kwargs = {name: kwargs[name] for name in ("output_attentions",) if name in kwargs}
         mixed, weights = attend(
             self, query, keys, values, mask, dropout=0.0, scaling=self.scaling, **kwargs
@@ -130,22 +132,3 @@ class LatentAttention(Projections, nn.Module):
         counted = places > cache.places.clamp(min=0)[:, None]
         squares = (state - rebuilt).float().square() @ self.sensitivity.float()
         self.strain = (squares * counted).sum() / counted.sum().clamp(min=1)
-
-
-def _eager(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float,
-    **_: Any,
-) -> tuple[Tensor, Tensor]:
-    """Attend with weights written out."""
-    shared: int = module.num_key_value_groups  # type: ignore[assignment]
-    key, value = (x.repeat_interleave(shared, dim=1) for x in (key, value))
-    scores = query @ key.mT * scaling
-    if attention_mask is not None:
-        scores = scores + attention_mask
-    weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
-    return (weights @ value).transpose(1, 2), weights

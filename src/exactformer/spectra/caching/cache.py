@@ -118,6 +118,8 @@ class LatentCache(_Texts, Cache):  # type: ignore[misc]
         """(batch, tokens), int32."""
         self.places: Tensor | None = None
         """(batch,): where each text begins behind its padding; −1 as long as nothing was seen of it."""
+        self.watching = False
+        """Whether attention measures its strain."""
         self._open = self._fresh = True
         self._rotation: tuple[int, Tensor, Tensor] | None = None
         self._turns: tuple[Tensor, Tensor] | None = None

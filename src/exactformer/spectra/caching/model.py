@@ -124,7 +124,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
             )
         given = input_ids if input_ids is not None else inputs_embeds
         _check_texts(cache, given, attention_mask, position_ids)
-        watched = self._watching or self._watch(cache, attention_mask)
+        cache.watching = self._watching or self._could_warn(cache, attention_mask)
         out = self.network(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -136,7 +136,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
             logits_to_keep=logits_to_keep,
             **kwargs,
         )
-        if watched and not self._watching and cache.get_seq_length() >= _ENOUGH:
+        if cache.watching and not self._watching and cache.get_seq_length() >= _ENOUGH:
             self._compare(self.strain(), cache.get_seq_length())
         if use_cache is False:
             out.past_key_values = None
@@ -157,21 +157,16 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
     def watched(self) -> Iterator[None]:
         """Measure the strain of every text that is read inside, and warn of none."""
         self._watching = True
-        for attention in self.attentions():
-            attention.watching = True
         try:
             yield
         finally:
             self._watching = False
 
-    def _watch(self, cache: LatentCache, mask: Tensor | None) -> bool:
-        """Watch a text that is read from its beginning, until one warning was given."""
-        whole = mask is None or bool((mask == 1).all())
-        watched = self.config.strain_limit > 0 and not self.warned and whole
-        watched = watched and cache.get_seq_length() == 0 and not torch.is_grad_enabled()
-        for attention in self.attentions():
-            attention.watching = watched
-        return watched
+    def _could_warn(self, cache: LatentCache, mask: Tensor | None) -> bool:
+        """Whether a text is read from its beginning, as long as no warning was given."""
+        if self.config.strain_limit <= 0 or self.warned or torch.is_grad_enabled():
+            return False
+        return cache.get_seq_length() == 0 and (mask is None or bool((mask == 1).all()))
 
     def _compare(self, strain: float, tokens: int) -> None:
         """Warn of a strain above the limit; means over fewer tokens vary more, so theirs is higher."""
