@@ -69,9 +69,9 @@ def test_an_archive_without_outputs_is_refused(call, tmp_path):
     assert "has no array outputs; it has inputs" in " ".join(answer.stderr.split())
 
 
-@pytest.mark.parametrize("option", ["--target", "--columns", "--stride"])
+@pytest.mark.parametrize("option", ["--target", "--columns", "--length", "--horizon", "--stride"])
 def test_what_is_meant_for_tables_is_not_ignored_for_sequences(call, tmp_path, option):
     np.savez(tmp_path / "x.npz", inputs=np.zeros((4, 3)), outputs=np.zeros((4, 3)))
     answer = call(tmp_path / "x.npz", option, "1")
     assert answer.exit_code == 2
-    assert "are for tables" in " ".join(answer.stderr.split())
+    assert f"leave out what is for tables: {option}" in " ".join(answer.stderr.split())

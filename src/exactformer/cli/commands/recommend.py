@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from exactformer.learning.recommending import Recommendation, Samples
 
 
+_FOR_TABLES = ("target", "columns", "length", "horizon", "stride")
+
+
 def recommend(
+    ctx: typer.Context,
     data: Path,
     target: Annotated[str | None, typer.Option("--target", "-t")] = None,
     columns: str | None = None,
@@ -48,9 +52,9 @@ def recommend(
 
     if data.suffix.lower() != ".npz":
         samples = _table(data, target, names(columns), length, horizon, stride)
-    elif target or columns or stride:
+    elif given := [f"--{name}" for name in _FOR_TABLES if _is_given(ctx, name)]:
         raise InputError(
-            f"{data} holds sequences already: --target, --columns and --stride are for tables"
+            f"{data} holds sequences already; leave out what is for tables: {', '.join(given)}"
         )
     else:
         samples = _arrays(data)
@@ -64,6 +68,11 @@ def recommend(
     else:
         _show(found)
         print_saved(plot)
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _arrays(path: Path) -> Samples:
