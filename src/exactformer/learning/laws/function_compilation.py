@@ -17,6 +17,7 @@ import numpy as np
 
 from exactformer.core.domain import Box
 from exactformer.errors import ToleranceError
+from exactformer.learning.laws.dictionary.terms import Exponents
 from exactformer.learning.laws.functions import Dictionary, Feature
 from exactformer.learning.laws.law import Law
 
@@ -129,6 +130,6 @@ def _polynomial(
     )
     for k, a in pairs:
         chebyshev[k] = Fraction(a)
-    terms = {(k,): a for k, a in enumerate(to_powers(chebyshev))}
+    terms: dict[Exponents, Fraction] = {(k,): a for k, a in enumerate(to_powers(chebyshev))}
     local = Polynomial.from_terms(terms, [variables[j]]).composed([-c / h], [1 / h])
     return local.on(variables), expansion.points

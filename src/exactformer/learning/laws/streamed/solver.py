@@ -150,9 +150,9 @@ class InBlocks(Source):
 
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
-        arguments = passes.laws_against, terms, self._table.used, laws
-        sums = self.blocks.sum("higher terms against the residual", *arguments)
-        return Residuals(*sums, self._totals)
+        what, used = "higher terms against the residual", self._table.used
+        inner, norms, squares = self.blocks.sum(what, passes.laws_against, terms, used, laws)
+        return Residuals(inner, norms, squares, self._totals)
 
     def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
         """Return mean and standard error of the excess of squares, and the mean of y²."""

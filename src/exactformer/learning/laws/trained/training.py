@@ -169,7 +169,7 @@ class _Run:
                 weight = self.points.weight[rows]
                 square, count = (weight * squares).sum(), weight.sum()
             self.optimiser.zero_grad(set_to_none=True)
-            (square / count).backward()  # type: ignore[no-untyped-call]
+            (square / count).backward()
             if self.protocol.clip is not None:
                 nn.utils.clip_grad_norm_(self.network.parameters(), self.protocol.clip)
             self.optimiser.step()
