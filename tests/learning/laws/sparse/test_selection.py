@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from exactformer.errors import SizeError
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
+from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
 from tests.learning.laws.targets import F2, f1_sample, f2_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::exactformer.learning.laws.diagnosis.LawWarning")
@@ -178,3 +179,8 @@ def test_on_a_trajectory_low_powers_are_taken_before_high_ones():
     clean = np.array([slope(0, s)[1] for s in X])
     noise = clean.std() / np.sqrt(10) * np.random.default_rng(0).normal(size=1000)
     assert found(PolynomialAttentionRegressor().fit(X, clean + noise)) == {"x1^2 x2", "x2", "x1"}
+
+
+def test_removing_a_term_whose_variance_rounded_below_zero_leaves_a_finite_residual():
+    fit = ReducedFit.all(np.array([1.0, 2.0]), np.diag([-1e-18, 1.0]), 3.0)
+    assert fit.without(0).square == 3.0
