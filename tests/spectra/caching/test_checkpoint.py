@@ -38,6 +38,14 @@ def deep() -> Any:
     return llama(num_hidden_layers=LAYERS)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def on_the_processor() -> Iterator[None]:
+    """Fit on the processor where there is a GPU, too: what a checkpoint holds depends on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "is_available", lambda: False)
+        yield
+
+
 @pytest.fixture(scope="module")
 def original() -> Any:
     return build(deep)

@@ -17,6 +17,7 @@ import numpy as np
 
 from exactformer.core.domain import Box
 from exactformer.errors import ToleranceError
+from exactformer.learning.laws.dictionary.terms import Exponents
 from exactformer.learning.laws.functions import Dictionary, Feature
 from exactformer.learning.laws.law import Law
 
@@ -85,28 +86,24 @@ def _substituted(
     """Return the laws with polynomials in place of functions, and how often these were evaluated."""
     from exactformer.algebra import Polynomial
 
-    powers = [law.powers() for law in laws]
-    count = dictionary.columns
-    replaced: list[Polynomial | None] = []
+    powers, count = [law.powers() for law in laws], dictionary.columns
+    replaced: dict[int, Polynomial] = {}
     samples = 0
-    for place, feature in enumerate(dictionary.features, start=count):
-        if not any(alpha[place] for terms in powers for alpha in terms):
-            replaced.append(None)
-            continue
-        found = _polynomial(feature, variables, box, max(tolerance, 1e-15))
-        if found is None:
-            return None
-        replaced.append(found[0])
-        samples += found[1]
+    for place, feature in enumerate(dictionary.features):
+        if any(alpha[count + place] for terms in powers for alpha in terms):
+            found = _polynomial(feature, variables, box, max(tolerance, 1e-15))
+            if found is None:
+                return None
+            replaced[place] = found[0]
+            samples += found[1]
     out = []
     for terms in powers:
         total = Polynomial.from_terms({}, variables)
         for alpha, coefficient in terms.items():
             product = Polynomial.from_terms({alpha[:count]: coefficient}, variables)
-            for exponent, factor in zip(alpha[count:], replaced, strict=True):
+            for place, exponent in enumerate(alpha[count:]):
                 if exponent:
-                    assert factor is not None
-                    product = product * factor**exponent
+                    product = product * replaced[place] ** exponent
             total = total + product
         out.append(total)
     return out, samples
@@ -126,15 +123,13 @@ def _polynomial(
     found = search(BoxFunction(feature.function.call, [float(c)], [float(h)]), tolerance, _HIGHEST)
     if not found.met:
         return None
-    chebyshev = [Fraction(0)] * (found.expansion.degree + 1)
-    for (k,), (a,) in zip(
-        found.expansion.exponents.tolist(), found.expansion.coefficients.tolist(), strict=True
-    ):
+    expansion = found.expansion
+    chebyshev = [Fraction(0)] * (expansion.degree + 1)
+    pairs = zip(
+        expansion.exponents[:, 0].tolist(), expansion.coefficients[:, 0].tolist(), strict=True
+    )
+    for k, a in pairs:
         chebyshev[k] = Fraction(a)
-    terms = {
-        tuple(k * (i == j) for i in range(len(variables))): a
-        for k, a in enumerate(to_powers(chebyshev))
-    }
-    shifts = [-c / h if i == j else Fraction(0) for i in range(len(variables))]
-    scales = [1 / h if i == j else Fraction(1) for i in range(len(variables))]
-    return Polynomial.from_terms(terms, variables).composed(shifts, scales), found.expansion.points
+    terms: dict[Exponents, Fraction] = {(k,): a for k, a in enumerate(to_powers(chebyshev))}
+    local = Polynomial.from_terms(terms, [variables[j]]).composed([-c / h], [1 / h])
+    return local.on(variables), expansion.points

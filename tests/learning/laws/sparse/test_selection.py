@@ -191,3 +191,8 @@ def test_a_coefficient_with_hardly_an_error_stays_without_a_word():
 
     fit = ReducedFit.all(np.array([-5.5e27]), np.array([[4e-4]]), 0.0)
     assert _settled(fit, Threshold(0.01, 1500.0, 1.0), NoError()) is fit
+
+
+def test_removing_a_term_whose_variance_rounded_below_zero_leaves_a_finite_residual():
+    fit = ReducedFit.all(np.array([1.0, 2.0]), np.diag([-1e-18, 1.0]), 3.0)
+    assert fit.without(0).square == 3.0

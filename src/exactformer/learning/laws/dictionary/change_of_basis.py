@@ -43,12 +43,12 @@ def to_products(
 
 def to_powers_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
     """Return P in float64 for thousands of terms, most of whose entries are zero."""
-    return _sparse(closed, _tables(closed, columns.powers, float))
+    return csr_array(_entries(closed, _tables(closed, columns.powers, float)))
 
 
 def to_products_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
     """Return M likewise."""
-    return _sparse(closed, _tables(closed, columns.expansions, float))
+    return csr_array(_entries(closed, _tables(closed, columns.expansions, float)))
 
 
 def enough_digits(exponents: Iterable[Exponents], columns: Columns) -> AbstractContextManager[Any]:
@@ -109,11 +109,6 @@ def _tables(
     return [table(j, top, number) if top else one for j, top in enumerate(highest)]
 
 
-def _sparse(closed: list[Exponents], tables: list[NDArray[Any]]) -> csr_array:
-    values, places = _entries(closed, tables)
-    return csr_array((values, places), shape=(len(closed), len(closed)))
-
-
 def _dense(closed: list[Exponents], tables: list[NDArray[Any]], number: type[Any]) -> NDArray[Any]:
     dtype = float if number is float else object
     matrix = np.full((len(closed), len(closed)), number(0), dtype=dtype)
@@ -125,6 +120,7 @@ def _dense(closed: list[Exponents], tables: list[NDArray[Any]], number: type[Any
 def _entries(
     closed: list[Exponents], tables: list[NDArray[Any]]
 ) -> tuple[list[Any], tuple[list[int], list[int]]]:
+    """Return values, and their places; no row and no column is empty, for each α is below itself."""
     place = {alpha: i for i, alpha in enumerate(closed)}
     found = [(f, place[a], j) for j, beta in enumerate(closed) for a, f in _below(beta, tables)]
     values, rows, columns = (list(part) for part in zip(*found, strict=True))

@@ -97,7 +97,8 @@ class ReducedFit:
                 model.influence[:, rest] - np.multiply.outer(own, step),
                 model.projection - np.outer(own.astype(np.float64), share.astype(np.float64)),
             )
-        gained = float(np.sqrt(float(value * value / self.inverse[j, j])))
+        # The variance of a dependent term may have rounded below zero, as for ``gains``.
+        gained = float(np.sqrt(max(float(value * value / self.inverse[j, j]), 0.0)))
         return ReducedFit(
             [self.kept[i] for i in rest],
             self.values[rest] - step * value,

@@ -150,9 +150,8 @@ class InBlocks(Source):
 
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
-        arguments = passes.laws_against, terms, self._table.used, laws
-        what = "higher terms against the residual"
-        inner, norms, squares = self.blocks.sum(what, *arguments)
+        what, used = "higher terms against the residual", self._table.used
+        inner, norms, squares = self.blocks.sum(what, passes.laws_against, terms, used, laws)
         return Residuals(inner, norms, squares, self._totals)
 
     def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:

@@ -60,10 +60,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class History:
-    """What training saw. ``train_mse`` and ``test_mse`` have one entry for each epoch."""
+    """What training saw. ``train_mse`` has one entry for each epoch."""
 
     train_mse: list[float]
-    test_mse: list[float]
     seconds: float
     diverged: bool
 
@@ -95,17 +94,16 @@ def train(
     protocol: TrainingProtocol,
     *,
     seed: int = 0,
-    test: Points | None = None,
     checkpoint: Path | None = None,
     report: Callable[[Progress], None] | None = None,
     reports: int = 50,
 ) -> History:
     """Train ``network`` in place, on the device and in the type of its parameters.
 
-    ``test`` is evaluated after every epoch. With ``checkpoint``, the run is saved at every report
-    and goes on from the file if there is one. Divergence ends the run; the history records it.
+    With ``checkpoint``, the run is saved at every report and goes on from the file if there is one.
+    Divergence ends the run; the history records it.
     """
-    run, epochs = _Run(network, points, protocol, seed, test), protocol.epochs
+    run, epochs = _Run(network, points, protocol, seed), protocol.epochs
     every = max(1, epochs // max(1, reports))
     with one_torch_thread(run.products):
         if checkpoint is not None and checkpoint.exists():
@@ -124,24 +122,18 @@ def train(
             if run.diverged or run.settled():
                 break
         run.synchronise()
-    return History(run.train, run.test, run.seconds, run.diverged)
+    return History(run.train, run.seconds, run.diverged)
 
 
 class _Run:
     """The state of a training run: everything that has to be the same after a stop."""
 
     def __init__(
-        self,
-        network: nn.Module,
-        points: Points,
-        protocol: TrainingProtocol,
-        seed: int,
-        test: Points | None,
+        self, network: nn.Module, points: Points, protocol: TrainingProtocol, seed: int
     ) -> None:
         parameter = next(network.parameters())
         self.network, self.protocol, self.device = network, protocol, parameter.device
         self.points = points.to(parameter.device, parameter.dtype)
-        self.held_out = None if test is None else test.to(parameter.device, parameter.dtype)
         self.batches = -(-len(points.x) // protocol.batch_size)
         self.optimiser = torch.optim.SGD(
             network.parameters(), lr=protocol.initial_rate, momentum=protocol.momentum
@@ -157,7 +149,6 @@ class _Run:
         self.products = count_parameters(network) * min(protocol.batch_size, len(points.x))
         self.epoch, self.seconds = 0, 0.0
         self.train: list[float] = []
-        self.test: list[float] = []
         self.pending: list[Tensor] = []
         self.identity = {
             **asdict(protocol),
@@ -171,33 +162,26 @@ class _Run:
         order = torch.randperm(len(self.points.x), generator=self.generator, device=self.device)
         total = self.points.y.new_zeros(2)
         for rows in torch.split(order, self.protocol.batch_size):
-            weight = None if self.points.weight is None else self.points.weight[rows]
-            square = (self.network(self.points.x[rows]) - self.points.y[rows]) ** 2
-            square, count = _weighted(square, weight)
+            squares = (self.network(self.points.x[rows]) - self.points.y[rows]) ** 2
+            if self.points.weight is None:
+                square, count = squares.sum(), squares.new_full((), len(squares))
+            else:
+                weight = self.points.weight[rows]
+                square, count = (weight * squares).sum(), weight.sum()
             self.optimiser.zero_grad(set_to_none=True)
-            (square / count).backward()  # type: ignore[no-untyped-call]
+            (square / count).backward()
             if self.protocol.clip is not None:
                 nn.utils.clip_grad_norm_(self.network.parameters(), self.protocol.clip)
             self.optimiser.step()
             self.schedule.step()
             total += torch.stack([square.detach(), count])
-        self.pending.append(torch.stack([total[0] / total[1], self._test_error()]))
+        self.pending.append(total[0] / total[1])
         self.epoch += 1
-
-    def _test_error(self) -> Tensor:
-        if self.held_out is None:
-            return self.points.y.new_full((), float("nan"))
-        with torch.no_grad():
-            square = (self.network(self.held_out.x) - self.held_out.y) ** 2
-            total, count = _weighted(square, self.held_out.weight)
-            return total / count
 
     def synchronise(self) -> None:
         """Bring the errors of the epochs since the last report over from the device."""
         if self.pending:
-            train, test = torch.stack(self.pending).double().cpu().T.tolist()
-            self.train += train
-            self.test += test if self.held_out is not None else []
+            self.train += torch.stack(self.pending).double().cpu().tolist()
             self.pending = []
 
     @property
@@ -225,7 +209,6 @@ class _Run:
             "epoch": self.epoch,
             "seconds": self.seconds,
             "train": self.train,
-            "test": self.test,
         }
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         torch.save(state, beside)
@@ -247,8 +230,7 @@ class _Run:
         self.optimiser.load_state_dict(state["optimiser"])
         self.schedule.load_state_dict(state["schedule"])
         self.generator.set_state(state["generator"].cpu())
-        self.epoch, self.seconds = state["epoch"], state["seconds"]
-        self.train, self.test = state["train"], state["test"]
+        self.epoch, self.seconds, self.train = state["epoch"], state["seconds"], state["train"]
 
 
 def _fingerprint(*tensors: Tensor | None) -> str:
@@ -258,9 +240,3 @@ def _fingerprint(*tensors: Tensor | None) -> str:
             digest.update(repr(tuple(tensor.shape)).encode())
             digest.update(tensor.detach().double().cpu().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _weighted(square: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    if weight is None:
-        return square.sum(), square.new_full((), len(square))
-    return (weight * square).sum(), weight.sum()
