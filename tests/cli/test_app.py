@@ -76,6 +76,11 @@ def test_help_about_an_option_that_does_not_exist_is_refused():
         typer.main.get_command(other)
 
 
+def test_without_docstrings_commands_have_no_help_and_work():
+    """So it is under ``python -OO``."""
+    assert DocumentedCommand(name="any", params=[], help=None).help == ""
+
+
 def test_version(call):
     assert call("--version").out == f"exactformer {exactformer.__version__}\n"
 

@@ -75,11 +75,11 @@ class DocumentedCommand(TyperCommand):
     """Takes the help of its options from the section ``Args:`` of the command's docstring.
 
     Lines are joined: the terminal decides where they break. A flag that is off by default has no
-    opposite.
+    opposite. Under ``python -OO``, which drops docstrings, commands work without their help.
     """
 
-    def __init__(self, *, params: list[Any], help: str, **options: Any) -> None:
-        text, _, described = help.partition("\n\nArgs:\n")
+    def __init__(self, *, params: list[Any], help: str | None, **options: Any) -> None:
+        text, _, described = (help or "").partition("\n\nArgs:\n")
         paragraphs = (paragraph.replace("\n", " ") for paragraph in text.split("\n\n"))
         super().__init__(params=params, help="\n\n".join(paragraphs), **options)
         helps = {name: " ".join(words.split()) for name, words in _DESCRIBED.findall(described)}
