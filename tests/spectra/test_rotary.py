@@ -14,7 +14,7 @@ from torch.nn import functional
 from exactformer.spectra import ExtractionError, Spectrum, spectrum
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.extraction import watching
-from exactformer.spectra.rotary import averaged
+from exactformer.spectra.rotary import averaged, buckets
 from exactformer.spectra.rotation import angles_of
 from exactformer.spectra.scores import Scores
 from tests.spectra import families
@@ -271,3 +271,11 @@ def test_a_file_holds_planes_and_distances(tmp_path: Path) -> None:
     assert again.planes.equals(result.planes)
     assert again.distances.equals(result.distances)
     assert again.key_cache == result.key_cache
+
+
+def test_every_distance_is_in_its_power_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a logarithm that is one unit in the last place too small, as that of 8 is on a GPU, too."""
+    exact = torch.Tensor.log2
+    monkeypatch.setattr(torch.Tensor, "log2", lambda x: torch.nextafter(exact(x), x.new_tensor(0)))
+    distances = torch.arange(5000)
+    assert buckets(distances).tolist() == [d.bit_length() for d in range(5000)]

@@ -86,7 +86,7 @@ class RotaryStatistics:
         seen = visible[rows]
         attention = products.masked_fill(~seen, -torch.inf).softmax(dim=-1)
         apart = (rows[:, None] - torch.arange(seen.shape[1], device=rows.device)).abs()
-        bucket = torch.where(apart > 0, apart.double().log2().floor() + 1, 0).long()[seen]
+        bucket = buckets(apart)[seen]
         parts = (torch.ones_like(products), products, products.square(), attention)
         for place, part in enumerate(parts):
             sums = torch.zeros(scores.heads, _BUCKETS, dtype=torch.float64, device=bucket.device)
@@ -110,6 +110,14 @@ class RotaryStatistics:
             "key_planes": energies["key"].numpy(),
             "distances": self._distances,
         }
+
+
+def buckets(distances: Tensor) -> Tensor:
+    """Return 0 for the distance 0, and k + 1 for 2^k to 2^(k+1) − 1.
+
+    By the exponents of floats, which are exact: a GPU's logarithm of 8 is below 3.
+    """
+    return torch.frexp(distances.double()).exponent.long()
 
 
 def averaged(moments: Tensor, planes: Tensor, frequencies: Tensor, pairs: Tensor) -> Tensor:
