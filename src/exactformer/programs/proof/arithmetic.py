@@ -160,10 +160,8 @@ def lowest_bits(array: Array) -> Exponents:
     """
     mantissa, exponent = np.frexp(array)
     whole = (np.abs(mantissa) * 2.0**53).astype(np.int64)
-    lowest = np.log2(
-        (whole & -whole).astype(np.float64), where=whole > 0, out=np.zeros(whole.shape)
-    )
-    return np.where(whole > 0, exponent.astype(np.int64) - 53 + lowest.astype(np.int64), NEVER)
+    _, above = np.frexp((whole & -whole).astype(np.float64))  # exact, as no logarithm has to be
+    return np.where(whole > 0, exponent.astype(np.int64) - 54 + above, NEVER)
 
 
 def times(a: Array, b: Array) -> tuple[Array, Array]:
