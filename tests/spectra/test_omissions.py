@@ -186,7 +186,9 @@ ATTENTION = [
 
 
 def spectrum(model: nn.Module, inputs: Any = None) -> Spectrum:
-    return analyse(model.eval(), states() if inputs is None else inputs, progress=False)
+    """On the processor, for which some of the models here are written."""
+    given = states() if inputs is None else inputs
+    return analyse(model.eval(), given, device="cpu", progress=False)
 
 
 def states() -> Tensor:
@@ -208,7 +210,7 @@ def test_attention_in_any_words_is_refused_by_the_name_of_its_module(mix: Mix) -
 @pytest.mark.parametrize("mix", [exponentials, of_log_softmax, of_a_flat_view, of_the_operator])
 def test_heads_are_not_shrunk_beside_attention_that_is_not_read(mix: Mix) -> None:
     with pytest.raises(ExtractionError, match=r"module '1.*computes attention of its own"):
-        shrink_heads(beside(ByHand(mix)), states(), head_dim=2, progress=False)
+        shrink_heads(beside(ByHand(mix)), states(), head_dim=2, device="cpu", progress=False)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -87,7 +87,8 @@ class ByTables(nn.Module):
             layer(x).unflatten(-1, (2, 8)).transpose(1, 2)
             for layer in (self.q_proj, self.k_proj, self.v_proj)
         )
-        turn = torch.exp(1j * torch.arange(x.shape[1])[:, None] / torch.tensor([1, 3, 9, 27]))
+        angle = torch.arange(x.shape[1])[:, None] / torch.tensor([1, 3, 9, 27])
+        turn = torch.exp(1j * angle).to(x.device)
         q, k = (
             torch.view_as_real(torch.view_as_complex(t.unflatten(-1, (4, 2))) * turn).flatten(-2)
             for t in (q, k)
