@@ -28,6 +28,7 @@ LAYERS = [
     "figures",
     "learning",
     "spectra",
+    "claims",
     "experiments",
     "studio",
     "cli",

@@ -6,6 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exactformer.targets import sine_family
 from exactformer.theory import bound, pod
@@ -125,3 +127,11 @@ def test_continuous_outer_functions_need_no_lipschitz_constant() -> None:
         root = Fraction(1, n)
         assert root * root == u
         assert root / u == n
+
+
+@given(*[st.fractions(-9, 9, max_denominator=9)] * 4)
+def test_lemma_a_4_holds(a: Fraction, b: Fraction, c: Fraction, d: Fraction) -> None:
+    """|ab − cd| for approximations c of a and d of b."""
+    first = abs(a) * abs(b - d) + abs(d) * abs(a - c)
+    second = abs(a) * abs(b - d) + abs(b) * abs(a - c) + abs(a - c) * abs(b - d)
+    assert abs(a * b - c * d) <= first <= second

@@ -13,10 +13,11 @@ Weight = Literal["wrong", "slip", "remark"]
 class Value:
     """A number of the paper, held against the mean of a row of a stored run.
 
-    ``published`` is the number as the paper prints it, so that its last digit is known. A law's exponent
-    names in ``interval`` the row with the half-width of our confidence interval. ``incomparable`` says
-    why the two numbers are shown and not compared. ``note`` tells the reader why ours differs, and
-    ``inferred`` that the cell of the table cannot be read and was assigned by inference.
+    ``published`` is the number as the paper prints it, so that its last digit is known. The exponent
+    of a law names in ``interval`` the row with the half-width of our confidence interval.
+    ``incomparable`` says why the two numbers are shown and not compared. ``note`` tells the reader why
+    ours differs, and ``inferred`` that the cell of the table cannot be read and was assigned by
+    inference.
     """
 
     result: str
@@ -112,11 +113,19 @@ class Claim:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run says: the values of every row over its seeds, and which statements hold."""
+    """What a run says: the values of every row over its seeds, and which statements hold.
+
+    Published numbers are compared with runs at ``full`` scale alone; a ``smoke`` run judges nothing.
+    """
 
     rows: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     statements: Mapping[str, bool] = field(default_factory=dict)
-    is_smoke: bool = False
+    scale: str = "full"
+
+    @property
+    def is_smoke(self) -> bool:
+        """Whether it is too small to judge anything by."""
+        return self.scale == "smoke"
 
     def statement(self, beginning: str) -> str | None:
         """Return the one statement that begins so."""

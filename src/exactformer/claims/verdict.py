@@ -55,13 +55,10 @@ def judge(claim: Claim, runs: Runs) -> Judgement:
     if claim.beyond:
         return Judgement(Verdict.BEYOND, "The paper does not claim this.")
     found = {name: runs(name) for name in claim.experiments}
+    if wrong := [one.title for one in claim.errata if one.weight == "wrong"]:
+        return Judgement(Verdict.CORRECTED, f"Corrected: {_and(wrong)}.")
     if failed := [one.statement for one in claim.conditions if _holds(found, one) is False]:
-        # A correction stands whatever a run says, but never hides a claim that failed.
-        if not _is_corrected(claim):
-            return Judgement(Verdict.NOT_REPRODUCED, f"It does not hold that {_and(failed)}.")
-    if _is_corrected(claim):
-        titles = [one.title for one in claim.errata if one.weight == "wrong"]
-        return Judgement(Verdict.CORRECTED, f"Corrected: {_and(titles)}.")
+        return Judgement(Verdict.NOT_REPRODUCED, f"It does not hold that {_and(failed)}.")
     if not (claim.tests or claim.lemmas or claim.conditions or claim.values):
         return Judgement(Verdict.NOT_TRIED, claim.not_tried)
     if missing := [name for name, run in found.items() if run is None or run.is_smoke]:
@@ -93,7 +90,7 @@ def compare(value: Value, run: Run | None) -> tuple[Verdict, str]:
     if value.incomparable:
         return Verdict.NOT_TRIED, value.incomparable
     values = run.rows.get(value.row) if run else None
-    if run is None or run.is_smoke or not values:
+    if run is None or run.scale != "full" or not values:
         return Verdict.NOT_TRIED, "no full run of it is stored"
     mean, published = sum(values) / len(values), value.number
     if not all(map(math.isfinite, values)):
@@ -127,10 +124,6 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
     return max(tried, key=order.index, default=Verdict.BEYOND)
 
 
-def _is_corrected(claim: Claim) -> bool:
-    return any(one.weight == "wrong" for one in claim.errata)
-
-
 def _holds(found: dict[str, Run | None], condition: Condition) -> bool | None:
     """Return whether the stored run says that a statement holds; nothing where it does not say."""
     run = found[condition.result]
@@ -142,7 +135,9 @@ def _evidence(claim: Claim, values: int) -> str:
     parts = [
         f"proven by {_and(claim.lemmas)}" if claim.lemmas else "",
         f"tested by {len(claim.tests)} of our tests" if claim.tests else "",
-        f"{len(claim.conditions)} of its statements hold in stored runs" if claim.conditions else "",
+        f"{len(claim.conditions)} of its statements hold in stored runs"
+        if claim.conditions
+        else "",
         f"{values} of its numbers are met" if values else "",
     ]
     told = "; ".join(part for part in parts if part)

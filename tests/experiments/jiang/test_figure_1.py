@@ -138,7 +138,7 @@ def cells():
 
 def broken(found):
     """Return the statements that do not hold."""
-    summary = Summary(Scale.PAPER, (), tuple(found))
+    summary = Summary(Scale.FULL, (), tuple(found))
     return [one.text for one in figure.EXPERIMENT.statements if not one.holds(summary)]
 
 
@@ -168,12 +168,12 @@ def test_the_best_start_is_one_that_did_not_diverge(errors):
 )
 def test_each_statement_can_fail(words, kind, alpha, metric, rank, head, value):
     found = deepcopy(cells())
-    cell = Summary(Scale.PAPER, (), tuple(found)).cell(kind=kind, alpha=alpha)
+    cell = Summary(Scale.FULL, (), tuple(found)).cell(kind=kind, alpha=alpha)
     cell.metrics[metric][rank][head] = value
     assert any(words in text for text in broken(found))
 
 
 def test_the_figure_has_a_panel_for_each_decay():
-    drawn = figure.EXPERIMENT.draw(Summary(Scale.PAPER, (), tuple(cells())))
+    drawn = figure.EXPERIMENT.draw(Summary(Scale.FULL, (), tuple(cells())))
     titles = [axes.get_title(loc="left") for axes in drawn.axes if axes.get_title(loc="left")]
     assert [title[:3] for title in titles] == ["(a)", "(b)"]

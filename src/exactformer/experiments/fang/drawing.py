@@ -106,7 +106,7 @@ def figure_3(summary: Summary) -> Figure:
         axes.set(xscale="log", yscale="log", xlabel="epoch", ylabel=label, title=title)
     panels[0].axhline(1, color=GREY, linewidth=1, linestyle="--", label="variance of the noise")
     _convergence(panels[0], summary)
-    if summary.scale is Scale.PAPER:
+    if summary.scale is Scale.FULL:
         for axes, row in zip(panels, (TRAIN, TEST), strict=False):
             for value, _ in TABLE[row][2].values():
                 published_ring(axes, epochs[-1], value, clip_on=False)
@@ -125,7 +125,7 @@ def _convergence(axes: Axes, summary: Summary) -> None:
         if row.published is not None:
             axes.plot(row.published, 0.03, "v", markeredgecolor=ORANGE, markersize=7, **look)
     axes.plot([], [], "|", color=GREY, markersize=9, label="converged by the paper's rule")
-    if summary.scale is Scale.PAPER:
+    if summary.scale is Scale.FULL:
         axes.plot(
             [], [], "v", color=GREY, markeredgecolor=ORANGE, markersize=7, label="the same, printed"
         )

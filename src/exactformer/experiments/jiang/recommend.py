@@ -134,7 +134,6 @@ EXPERIMENT = Experiment(
     title="Transformer or RNN: verdicts on relationships of known kind",
     claim="Right on 18 of 20 held-out relationships at least, and undecided where it should be.",
     source="Jiang and Li 2023, section 6",
-    ours=True,
     cells=cells,
     run=run,
     quantities=_quantities,

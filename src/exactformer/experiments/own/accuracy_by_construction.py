@@ -272,7 +272,6 @@ EXPERIMENT = Experiment(
         "and Chebyshev blocks do not, and every error stays below its certificate."
     ),
     source="Fang et al. 2022, Theorem 3.5, and four constructions that depart from it",
-    ours=True,
     cells=cells,
     run=run,
     quantities=_quantities,

@@ -68,7 +68,6 @@ EXPERIMENT = Experiment(
     title="What floating point costs the construction",
     claim="The paper's offset 2M² costs digits as the radius grows; scaled features do not.",
     source="Fang et al. 2022, proof of Theorem 3.5, run in floating point",
-    ours=True,
     cells=cells,
     run=run,
     quantities=rows(

@@ -224,7 +224,6 @@ EXPERIMENT = Experiment(
     run=run,
     quantities=_quantities,
     figure=draw,
-    ours=True,
 )
 
 

@@ -298,7 +298,6 @@ EXPERIMENT = Experiment(
     run=run,
     quantities=_quantities,
     figure=draw,
-    ours=True,
 )
 
 
