@@ -41,6 +41,6 @@ def test_a_claim_reads_back():
     ],
 )
 def test_what_is_wrong_is_named(text, words):
-    with pytest.raises(FileFormatError, match="made.toml") as caught:
+    with pytest.raises(FileFormatError, match=r"made\.toml") as caught:
         read(text, "made.toml")
     assert words in str(caught.value)

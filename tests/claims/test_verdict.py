@@ -19,6 +19,7 @@ def runs(**fields):
 
 
 HOLDS = Condition("e", "x is below y")
+SLOPE = Value("e", "r", "1.5", interval="half")
 RUN = {"rows": {"r": (1.0, 1.1, 0.9)}, "statements": {"x is below y, by far": True}}
 
 
@@ -31,7 +32,9 @@ RUN = {"rows": {"r": (1.0, 1.1, 0.9)}, "statements": {"x is below y, by far": Tr
         ({"conditions": (HOLDS,), "substitutes": "a mouse"}, RUN, "holds on substitutes"),
         ({"values": (Value("e", "r", "1.0"),)}, RUN, "reproduced"),
         ({"values": (Value("e", "r", "1.5"),)}, RUN, "numbers differ"),
-        ({"values": (Value("e", "r", "1.5", interval="half"),)}, {"rows": {"r": (1.0,), "half": (0.1,)}}, "not reproduced"),
+        ({"values": (SLOPE,)}, {"rows": {"r": (1.0,), "half": (0.1,)}}, "not reproduced"),
+        ({"values": (SLOPE,)}, {"rows": {"r": (1.4,), "half": (0.2,)}}, "reproduced"),
+        ({"values": (SLOPE,)}, {"rows": {"r": (1.0,), "half": (0.9,)}}, "inconclusive"),
         ({"conditions": (HOLDS,)}, {"statements": {"x is below y": False}}, "not reproduced"),
         ({"conditions": (HOLDS,)}, {"statements": {}}, "not tried"),
         ({"conditions": (HOLDS,)}, {**RUN, "scale": "smoke"}, "not tried"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exactformer.errors import DriftError, FileFormatError, InputError
 from exactformer.claims import Verdict
+from exactformer.errors import DriftError, FileFormatError, InputError
 from exactformer.experiments import Row, find, reproduce
 from exactformer.experiments.engine import provenance
 from exactformer.experiments.engine.drift import agree

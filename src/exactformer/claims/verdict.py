@@ -133,12 +133,14 @@ def _holds(found: dict[str, Run | None], condition: Condition) -> bool | None:
 
 def _evidence(claim: Claim, values: int) -> str:
     parts = [
-        f"proven by {_and(claim.lemmas)}" if claim.lemmas else "",
-        f"tested by {len(claim.tests)} of our tests" if claim.tests else "",
+        f"proven for every model that is built, by {_listed(claim.lemmas)} of the trusted base"
+        if claim.lemmas
+        else "",
+        "shown by our tests" if claim.tests else "",
         f"{len(claim.conditions)} of its statements hold in stored runs"
         if claim.conditions
         else "",
-        f"{values} of its numbers are met" if values else "",
+        f"{_count(values, 'number')} met" if values else "",
     ]
     told = "; ".join(part for part in parts if part)
     return f"{told[:1].upper()}{told[1:]}."
@@ -146,3 +148,11 @@ def _evidence(claim: Claim, values: int) -> str:
 
 def _and(parts: Sequence[str]) -> str:
     return "; ".join(parts)
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
