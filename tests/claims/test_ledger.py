@@ -115,7 +115,24 @@ def test_a_claim_without_evidence_gives_its_reason(judged):
 
 
 COUNTS = {
-    "fang-2022": {"reproduced": 15},
+    "fang-2022": {
+        "reproduced": 15,
+        "corrected": 4,
+        "holds on substitutes": 1,
+        "numbers differ": 2,
+        "beyond the paper": 4,
+        "not tried": 3,
+    },
+    "yun-2020": {"reproduced": 17, "corrected": 3, "beyond the paper": 2, "not tried": 2},
+    "jiang-li-2023": {
+        "reproduced": 22,
+        "corrected": 18,
+        "holds on substitutes": 4,
+        "numbers differ": 1,
+        "not reproduced": 3,
+        "beyond the paper": 1,
+        "not tried": 7,
+    },
 }
 
 

@@ -137,10 +137,10 @@ def _evidence(claim: Claim, values: int) -> str:
         if claim.lemmas
         else "",
         "shown by our tests" if claim.tests else "",
-        f"{len(claim.conditions)} of its statements hold in stored runs"
+        f"{_count(len(claim.conditions), 'statement')} met in stored runs"
         if claim.conditions
         else "",
-        f"{_count(values, 'number')} met" if values else "",
+        f"{_count(values, 'published number')} met" if values else "",
     ]
     told = "; ".join(part for part in parts if part)
     return f"{told[:1].upper()}{told[1:]}."

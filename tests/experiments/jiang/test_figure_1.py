@@ -131,7 +131,8 @@ def cells():
         found.append(Cell(built, measured, 0.0, ""))
         half = {rank: [e / 4 for e in curve] for rank, curve in error.items()}
         found.append(Cell({**built, "kind": "warm"}, {"mse": half}, 0.0, ""))
-        trained = {rank: [[1e-6, 1e-3]] * len(heads) for rank in rates.TERMS}
+        levels = {"2": 1e-7, "6": 1e-6, "∞": 1e-3}
+        trained = {rank: [[level / m, 1e-2] for m in heads] for rank, level in levels.items()}
         found.append(Cell({**built, "kind": "scratch", "starts": 2}, {"mse": trained}, 0.0, ""))
     return found
 
