@@ -36,7 +36,9 @@ SHORT = 8
 """A sum of more terms than this is halved first: few roundings, whatever the order of the rest."""
 
 TILE, RUN = 2, 8
-"""On the GPU tokens are taken ``TILE`` at a time; ``RUN`` tiles are added, then ``RUN`` such sums."""
+"""The compiled kernel deals tokens to ``TILE`` sums in turn and adds these after ``RUN`` rounds; then
+``RUN`` of the results are added, and the rest last.
+"""
 
 
 class Basis(StrEnum):
@@ -71,10 +73,14 @@ class FusedForm:
         return np.stack(columns, axis=-1)
 
     def additions(self) -> int:
-        """Return how many roundings a term meets at most in the sum over tokens, on any device."""
+        """Return how many roundings a term meets at most in the sum over tokens.
+
+        There are two trees, torch's groups and those of the compiled kernel, and each is the deeper one
+        for some numbers of tokens. A bound must cover both as long as both are run.
+        """
         n = self.features.rows
-        on_the_cpu = roundings(min(n, GROUP)) + max(-(-n // GROUP) - 1, 0)
-        on_the_gpu = sum(
+        in_groups = roundings(min(n, GROUP)) + max(-(-n // GROUP) - 1, 0)
+        in_the_kernel = sum(
             max(terms - 1, 0)
             for terms in (
                 min(n, TILE),
@@ -83,7 +89,7 @@ class FusedForm:
                 -(-n // (TILE * RUN * RUN)),
             )
         )
-        return max(on_the_cpu, on_the_gpu)
+        return max(in_groups, in_the_kernel)
 
 
 def _floats(matrix: Matrix) -> Array:
