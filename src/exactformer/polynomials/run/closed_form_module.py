@@ -321,12 +321,13 @@ def is_plain(x: Tensor) -> bool:
 
 def _is_traced(x: Tensor) -> bool:
     """Whether operations are recorded, or only their shapes wanted, instead of values."""
+    if torch.compiler.is_compiling():  # first: the compiler cannot follow what comes after
+        return True
     proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
     fakes = sys.modules.get("torch._subclasses.fake_tensor")
     modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
     return (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+        torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
         or (proxies is not None and proxies.get_proxy_mode() is not None)
         or (fakes is not None and isinstance(x, fakes.FakeTensor))
         or (fakes is not None and any(isinstance(mode, fakes.FakeTensorMode) for mode in modes))
