@@ -63,12 +63,12 @@ class FusedForm:
 
     def at_offsets(self, offsets: Array) -> Array:
         """Evaluate at x − c in float64, without guarantee: (N, d) gives (N, m)."""
-        t = _floats(self.features) @ offsets.T
+        t = self.features.floats() @ offsets.T
         add_up = polyval if self.basis is Basis.POWER else chebval
         columns = []
         for matrix, bias in zip(self.coefficients, self.biases, strict=True):
-            table = np.pad(_floats(matrix), ((0, 0), (1, 0))).T  # no constant term
-            constant = _floats(Matrix.of(1, 1, {(0, 0): bias}))[0, 0]
+            table = np.pad(matrix.floats(), ((0, 0), (1, 0))).T  # no constant term
+            constant = Matrix.of(1, 1, {(0, 0): bias}).floats()[0, 0]
             columns.append(add_up(t, table[:, :, None], tensor=False).sum(axis=0) + constant)
         return np.stack(columns, axis=-1)
 
@@ -90,15 +90,6 @@ class FusedForm:
             )
         )
         return max(in_groups, in_the_kernel)
-
-
-def _floats(matrix: Matrix) -> Array:
-    from exactformer.algebra.rational import to_float
-
-    table = np.zeros(matrix.shape)
-    for i, j, value in matrix:
-        table[i, j] = to_float(value)
-    return table
 
 
 def roundings(terms: int) -> int:
