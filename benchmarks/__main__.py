@@ -17,7 +17,6 @@ from benchmarks import (
     scaling,
     spectra,
     studio,
-    widths,
 )
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -38,4 +37,3 @@ heads.run(quick)
 caches.run(quick)
 programs.run(quick)
 studio.run(quick)
-widths.run(quick)

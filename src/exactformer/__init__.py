@@ -130,8 +130,6 @@ __all__ = [
 # Modules that are part of the public face: ef.targets.Coupling, ef.theory.pod, ef.rasp.Select.
 _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theory"}
 
-_RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
-
 for _table, *_modules in (
     ("configuration_auto", "programs.stock_config", "spectra.cache_config"),
     ("modeling_auto", "programs.stock_model", "spectra.caching.model"),
@@ -143,8 +141,6 @@ for _table, *_modules in (
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"exactformer.{_PACKAGES[name]}")
-    if name in _RENAMED:
-        raise AttributeError(f"ef.{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'exactformer' has no attribute {name!r}")
     return getattr(import_module(f"exactformer.{_HOMES[name]}"), name)

@@ -20,6 +20,7 @@ import typer.main
 
 from exactformer.cli.app import COMMANDS, LIBRARY, app
 from exactformer.experiments import register
+from exactformer.programs import language as rasp
 from tests.experiments import toy
 from tests.waiting import PATIENCE, program
 
@@ -65,8 +66,8 @@ ROWS = {
         no="altered.safetensors points.csv",
     ),
     "inspect": Row(
-        'inspect law.safetensors --plot law.svg --at "0.5,-1"',
-        "law.safetensors --plot inside.svg",
+        'inspect law.safetensors --at "0.5,-1"',
+        "program.safetensors --plot inside.svg",
         "law.safetensors --at 1,one",
         ("inside.svg",),
         no="altered.safetensors",
@@ -182,6 +183,9 @@ def prepared(tmp_path_factory, law):
 
     place = tmp_path_factory.mktemp("contract")
     ef.compile("x^2 + 3 x y", radius=2).save(place / "law.safetensors")
+    ef.compile_program(rasp.tokens, vocabulary="ab", max_length=2).save(
+        place / "program.safetensors"
+    )
     content = (place / "law.safetensors").read_bytes()
     (place / "altered.safetensors").write_bytes(
         content[:-1] + (b"2" if content[-1:] != b"2" else b"3")

@@ -46,7 +46,8 @@ COMMANDS = {
     "inspect": [
         "inspect law.safetensors",
         "inspect law.safetensors --matrices",
-        'inspect law.safetensors --plot law.svg --at "0.5,-1"',
+        'inspect law.safetensors --at "0.5,-1"',
+        "inspect reverse.safetensors --plot circuit.svg",
     ],
     "export": [
         "export law.safetensors",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SOLVERS = ("sparse", "least-squares", "sgd")
 PURPOSES = ("discovery", "prediction")
-FAMILIES = ("auto", "fewest", "lattice", "spread", "tailored")
+FAMILIES = ("auto", "lattice", "spread", "tailored")
 # What passes over blocks can do.
 _STREAMED = {"solver": "sparse", "purpose": "discovery", "loss": "squared", "features": None}
 

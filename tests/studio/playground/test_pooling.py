@@ -1,11 +1,11 @@
 import numpy as np
 
-from exactformer.figures.panels import pooled
+from exactformer.studio.playground.panels import MOST, pooled
 
 
 def test_small_matrices_are_drawn_as_they_are():
     matrix = np.arange(12.0).reshape(3, 4)
-    assert pooled(matrix) is matrix
+    assert pooled(matrix, MOST) is matrix
 
 
 def test_of_a_large_matrix_the_extremes_stay_visible():
