@@ -35,8 +35,6 @@ _MODULES: dict[str, str] = {
     "jiang-equivariance": "exactformer.experiments.jiang.equivariance",
     "jiang-mixing": "exactformer.experiments.jiang.mixing",
     "jiang-recommend": "exactformer.experiments.jiang.recommend",
-    "spectra-minilm": "exactformer.experiments.own.spectra_minilm",
-    "spectra-smollm2": "exactformer.experiments.own.spectra_smollm2",
 }
 
 _registered: dict[str, Experiment] = {}

@@ -51,16 +51,12 @@ def loaded(model: Any, tokenizer: Any, *inputs: Any) -> tuple[Any, Any]:
 
 
 def load(path: str | Path, kind: str = "AutoModel") -> nn.Module:
-    """Load a Hugging Face model, with smaller heads or as it was, from a folder; nothing is fetched."""
+    """Load a Hugging Face model from a folder; nothing is fetched."""
     folder = Path(path)
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: no config.json there, so no saved Hugging Face model")
     with needs("models", "loading a model by its path"):
         import transformers
-    from exactformer.spectra.shrinking.storage import HEADS, load_shrunk
-
-    if kind == "AutoModel" and (folder / HEADS).is_file():
-        return load_shrunk(folder)
     try:
         with quietly():
             model: Any = getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
