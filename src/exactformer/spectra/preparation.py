@@ -24,14 +24,7 @@ def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
 
     Without ``device`` it runs on a GPU if there is one.
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            f"the model is {type(model).__name__}: give a torch module, or the path of a saved model"
-        )
-    inner: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-    if isinstance(inner, torch.jit.ScriptModule):
-        raise InputError("a scripted model shows nothing of its inside: give the module itself")
-    _in_evaluation(inner)
+    inner = inner_module(model)
     own = _own_device(inner)
     target = _device(device, own)
     half = any(p.dtype in (torch.float16, torch.bfloat16) for p in inner.parameters())
@@ -39,6 +32,19 @@ def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
         return inner
     copy = deepcopy(inner).to(target)
     return copy.float() if half else copy
+
+
+def inner_module(model: Any) -> nn.Module:
+    """Return what torch.compile wraps, or a module itself; refuse one that shows nothing."""
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"the model is {type(model).__name__}: give a torch module, or the path of a saved model"
+        )
+    inner: nn.Module = getattr(model, "_orig_mod", model)
+    if isinstance(inner, torch.jit.ScriptModule):
+        raise InputError("a scripted model shows nothing of its inside: give the module itself")
+    _in_evaluation(inner)
+    return inner
 
 
 def loaded(model: Any, tokenizer: Any, *inputs: Any) -> tuple[Any, Any]:
