@@ -156,10 +156,10 @@ class Watch:
                 "heads, which cannot share them in groups"
             )
         stack = self.running.stack[:-3:-1]
-        shared = next((m.num_key_value_groups for m in stack if _has_groups(m)), 1)
+        shared = max(map(_groups, stack))
         if keys.shape[1] != heads or heads % shared:
             return keys
-        together = keys.unflatten(1, (heads // shared, shared))
+        together = keys.reshape(len(keys), -1, shared, *keys.shape[2:])
         same = torch.equal(together, together[:, :, :1].expand_as(together))
         return together[:, :, 0] if same else keys
 
@@ -237,6 +237,6 @@ def _by_module(model: nn.Module, readers: Readers) -> dict[nn.Module, Reader | N
     return found
 
 
-def _has_groups(module: nn.Module) -> bool:
-    shared = getattr(module, "num_key_value_groups", 1)
-    return isinstance(shared, int) and shared > 1
+def _groups(module: nn.Module) -> int:
+    shared: Any = getattr(module, "num_key_value_groups", 1)
+    return shared if isinstance(shared, int) else 1

@@ -70,6 +70,7 @@ class Reading(TorchFunctionMode):
     ) -> Any:
         """Carry a call out; hand on what it attends with if it is a primitive."""
         kwargs = kwargs or {}
+        result: Any
         if func is _DOT_PRODUCT:
             with self._accounted():
                 result = func(*args, **kwargs)

@@ -54,7 +54,8 @@ class Running:
 
     def name(self, module: nn.Module) -> str:
         """Return the dotted name of a module; ``""`` is the model itself."""
-        return self._names[module]
+        name: str = self._names[module]
+        return name
 
     @property
     def place(self) -> tuple[str, str]:
@@ -64,6 +65,6 @@ class Running:
 
     def call(self, module: nn.Module) -> str:
         """Name a call of attention: by its module, with ``#2`` when that attends a second time."""
-        name = self._names[module]
+        name = self.name(module)
         turn = self._calls[name] = self._calls.get(name, 0) + 1
         return name if turn == 1 else f"{name}#{turn}"

@@ -117,7 +117,7 @@ class _Turns:
             )
 
     def matrix(self, heads: int, size: int, like: Tensor) -> Tensor:
-        """Return the matrices of the call that is made, on a tensor's device, in single precision or better."""
+        """Return the matrices of a call, on a tensor's device, in single precision or better."""
         place, kind = self.running.place
         if not self.running.stack:
             raise ExtractionError("a model that the spectrum is not of attends inside the context")
