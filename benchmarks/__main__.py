@@ -3,12 +3,10 @@
 import argparse
 
 from benchmarks import (
-    caches,
     compiling,
     dynamics,
     ensembles,
     evaluating,
-    heads,
     large,
     laws,
     learning,
@@ -33,7 +31,5 @@ large.run(quick)
 laws.run("iris, petal width" if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
-heads.run(quick)
-caches.run(quick)
 programs.run(quick)
 studio.run(quick)

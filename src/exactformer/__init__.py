@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
-    from exactformer.spectra.caching import shrink_cache
-    from exactformer.spectra.shrinking import load_shrunk, shrink_heads
 
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
@@ -72,13 +70,10 @@ _HOMES = {
     "fit_dynamics": "learning.dynamics",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
-    "load_shrunk": "spectra.shrinking",
     "prove": "coq.prove",
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
-    "shrink_cache": "spectra.caching",
-    "shrink_heads": "spectra.shrinking",
     "spectrum": "spectra",
     "universality_curve": "polynomials.functions.curve",
 }
@@ -112,14 +107,11 @@ __all__ = [
     "fit_dynamics",
     "is_contextual_mapping",
     "load",
-    "load_shrunk",
     "prove",
     "rasp",
     "recommend_architecture",
     "reproduce",
     "ridge_form",
-    "shrink_cache",
-    "shrink_heads",
     "spectrum",
     "targets",
     "theory",
@@ -130,12 +122,8 @@ __all__ = [
 # Modules that are part of the public face: ef.targets.Coupling, ef.theory.pod, ef.rasp.Select.
 _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theory"}
 
-for _table, *_modules in (
-    ("configuration_auto", "programs.stock_config", "spectra.cache_config"),
-    ("modeling_auto", "programs.stock_model", "spectra.caching.model"),
-):
-    for _ours in _modules:
-        register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.{_ours}")
+for _table, _ours in (("configuration_auto", "stock_config"), ("modeling_auto", "stock_model")):
+    register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.programs.{_ours}")
 
 
 def __getattr__(name: str) -> Any:

@@ -117,12 +117,6 @@ ROWS = {
         "nowhere --texts sentences.txt",
         ("spectrum.csv", "spectrum.png"),
     ),
-    "shrink": Row(
-        "shrink path/to/model --texts sentences.txt --max-loss 0.05 --json",
-        "path/to/model --texts sentences.txt --head-dim 4 -o smaller",
-        "path/to/model --head-dim 4",
-        ("smaller",),
-    ),
     "reproduce": Row(
         "reproduce --list",
         "toy --scale smoke --jobs 1 -o o",
@@ -153,7 +147,6 @@ ROWS = {
 }
 NEEDS = {
     "spectrum": "transformers",
-    "shrink": "transformers",
     "serve": "fastapi",
     "library import": "sqlalchemy",
     "library export": "sqlalchemy",

@@ -89,12 +89,6 @@ COMMANDS = {
         "spectrum path/to/vit --images photos --heads --plot spectrum.svg",
         "spectrum path/to/model --npz inputs.npz --control shuffled -o spectrum.safetensors",
     ],
-    "shrink": [
-        "shrink path/to/model --texts sentences.txt --head-dim 16 -o smaller",
-        "shrink path/to/vit --images photos --energy 0.99",
-        "shrink path/to/model --texts sentences.txt --max-loss 0.05 --json",
-        "shrink path/to/llama --texts corpus.txt --cache 0.5 -o smaller",
-    ],
     "reproduce": ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
     "report": ["report", "report --results results -o page.html"],
     "serve": [

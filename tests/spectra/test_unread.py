@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from exactformer.experiments.models.mixing import SelfAttention
-from exactformer.spectra import Adapter, Attention, Call, ExtractionError, register, unregister
+from exactformer.spectra import Attention, ExtractionError
 from exactformer.spectra import spectrum as analyse
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.extraction import watching
 from exactformer.spectra.result import Spectrum
-from exactformer.spectra.shrinking.shrink import shrink_heads
 from tests.spectra import families
 from tests.spectra.families import HUGGING_FACE, OWN, TIMM, TORCH, Case, build
 
@@ -154,6 +153,12 @@ def of_one_kernel(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return mixed
 
 
+def linear(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attention without weights."""
+    q, k = functional.elu(q) + 1, functional.elu(k) + 1
+    return q @ (k.mT @ v) / (q @ k.sum(-2).unsqueeze(-1))
+
+
 def of_separate_softmaxes(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention of linear cost: no product of a query and a key is ever formed."""
     return q.softmax(-1) @ (k.softmax(-2).mT @ v)
@@ -182,13 +187,14 @@ ATTENTION = [
     of_the_fused_operator,
     of_one_kernel,
     of_separate_softmaxes,
+    linear,
 ]
 
 
-def spectrum(model: nn.Module, inputs: Any = None) -> Spectrum:
+def spectrum(model: nn.Module, inputs: Any = None, **options: Any) -> Spectrum:
     """On the processor, for which some of the models here are written."""
     given = states() if inputs is None else inputs
-    return analyse(model.eval(), given, device="cpu", progress=False)
+    return analyse(model.eval(), given, device="cpu", progress=False, **options)
 
 
 def states() -> Tensor:
@@ -203,14 +209,10 @@ def beside(part: nn.Module) -> nn.Module:
 
 @pytest.mark.parametrize("mix", ATTENTION)
 def test_attention_in_any_words_is_refused_by_the_name_of_its_module(mix: Mix) -> None:
-    with pytest.raises(ExtractionError, match=r"module '1.*computes attention of its own.*adapter"):
+    with pytest.raises(
+        ExtractionError, match=r"module '1.*could be attention of its own.*hand over a function"
+    ):
         spectrum(beside(ByHand(mix)))
-
-
-@pytest.mark.parametrize("mix", [exponentials, of_log_softmax, of_a_flat_view, of_the_operator])
-def test_heads_are_not_shrunk_beside_attention_that_is_not_read(mix: Mix) -> None:
-    with pytest.raises(ExtractionError, match=r"module '1.*computes attention of its own"):
-        shrink_heads(beside(ByHand(mix)), states(), head_dim=2, device="cpu", progress=False)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -227,7 +229,7 @@ def of_the_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def test_compiled_attention_is_refused() -> None:
     part = torch.compile(ByHand(exponentials), fullgraph=True)
-    with pytest.raises(ExtractionError, match=r"module '1.*computes attention of its own"):
+    with pytest.raises(ExtractionError, match=r"module '1.*could be attention of its own"):
         spectrum(beside(part))
 
 
@@ -317,7 +319,6 @@ OTHER = {
     "experts": lambda: Experts(tokens_flat=True, all_of_them=False),
     "experts of sequences": lambda: Experts(tokens_flat=False, all_of_them=False),
     "all experts": lambda: Experts(tokens_flat=True, all_of_them=True),
-    "contrast": Contrast,
 }
 
 
@@ -331,18 +332,6 @@ def test_other_weights_are_listed_and_the_model_is_read(name: str) -> None:
         assert f"left out: {left}" in str(result)
 
 
-def test_attention_without_weights_is_listed() -> None:
-    """Linear attention forms no map of queries and keys; the result names the product."""
-
-    def linear(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q, k = functional.elu(q) + 1, functional.elu(k) + 1
-        return q @ (k.mT @ v) / (q @ k.sum(-2).unsqueeze(-1))
-
-    (left,) = spectrum(beside(ByHand(linear))).left_out
-    assert (left.module, left.kind) == ("1", "ByHand")
-    assert "product of two things computed from the input" in left.what
-
-
 @pytest.mark.parametrize("make", [*HUGGING_FACE, *TORCH, *OWN, *TIMM])
 def test_nothing_is_left_out_of_a_model_that_is_all_primitives(make: Callable[[], Case]) -> None:
     model, batch = build(make)
@@ -351,27 +340,20 @@ def test_nothing_is_left_out_of_a_model_that_is_all_primitives(make: Callable[[]
     assert watch.left_out == ()
 
 
-class Declared(Adapter):
-    def matches(self, module: nn.Module) -> bool:
-        return isinstance(module, Pooling)
-
-    def attention(self, module: nn.Module, call: Call) -> Attention | None:
-        return None
-
-
-def test_an_adapter_declares_what_is_not_attention_and_the_result_lists_it() -> None:
-    adapter = Declared()
-    register(adapter)
-    try:
-        (left,) = spectrum(beside(Pooling())).left_out
-    finally:
-        unregister(adapter)
-    assert (left.module, left.kind) == ("1", "Pooling")
-    assert "not attention by its adapter" in left.what
+@pytest.mark.parametrize("make", [Pooling, Contrast, lambda: ByHand(linear)])
+def test_what_is_declared_not_to_be_attention_is_listed(make: Callable[[], nn.Module]) -> None:
+    model = beside(make())
+    with pytest.raises(ExtractionError, match="module '1'"):
+        spectrum(model)
+    left_out = spectrum(model, attention={"1": None}).left_out
+    assert left_out
+    for left in left_out:
+        assert left.module == "1"
+        assert "declared not to be attention" in left.what
 
 
 class Twice(nn.Module):
-    """Two attentions in one module; its adapter knows of one."""
+    """Two attentions in one module; the function that reads it knows of one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -383,26 +365,17 @@ class Twice(nn.Module):
         return torch.softmax(q @ k.mT, dim=-1) @ first
 
 
-class OnlyTheLast(Adapter):
-    def matches(self, module: nn.Module) -> bool:
-        return isinstance(module, Twice)
-
-    def attention(self, module: nn.Module, call: Call) -> Attention:
-        return Attention(call.inside["to_q"].unsqueeze(1), call.inside["to_k"].unsqueeze(1))
-
-    def probabilities(self, module: nn.Module, call: Call) -> Tensor:
-        return call.softmaxes[-1].unsqueeze(1)
-
-
-def test_a_second_attention_beside_the_one_of_an_adapter_is_listed() -> None:
-    adapter = OnlyTheLast()
-    register(adapter)
-    try:
-        (left,) = spectrum(beside(Twice())).left_out
-    finally:
-        unregister(adapter)
+def test_a_second_attention_beside_the_one_that_a_function_reads_is_listed() -> None:
+    model = beside(Twice())
+    with watching(model, {"1": read_twice}) as watch:
+        watch.run(Batch((states(),)))
+    (left,) = watch.left_out
     assert left.module == "1"
-    assert "besides the one that its adapter reads" in left.what
+    assert "besides the one that its function reads" in left.what
+
+
+def read_twice(module: Twice, x: Tensor) -> Attention:
+    return Attention(module.to_q(x).unsqueeze(1), module.to_k(x).unsqueeze(1))
 
 
 def test_what_is_left_out_is_stored_and_survives_every_batch(tmp_path: Any) -> None:
@@ -412,15 +385,6 @@ def test_what_is_left_out_is_stored_and_survives_every_batch(tmp_path: Any) -> N
     result.save(tmp_path / "spectrum.safetensors")
     assert Spectrum.load(tmp_path / "spectrum.safetensors").left_out == result.left_out
     assert result.to_dict()["left_out"] == [vars(left) for left in result.left_out]
-
-
-def test_a_report_of_smaller_heads_lists_what_was_left_out() -> None:
-    _, report = shrink_heads(
-        beside(Probabilities(tokens=False)), states(), head_dim=4, progress=False
-    )
-    (left,) = report.left_out
-    assert left.module == "1"
-    assert f"left out: {left}" in str(report)
 
 
 def test_a_branch_that_only_a_later_batch_takes_is_seen() -> None:
@@ -452,3 +416,30 @@ def test_following_data_changes_no_number() -> None:
         watch.run(Batch(batch.args))
     handle.remove()
     assert torch.equal(outputs[0], plain)
+
+
+@pytest.mark.parametrize("make", [families.gptj, families.bloom])
+def test_models_that_multiply_by_themselves_are_refused_by_name(make: Callable[[], Case]) -> None:
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    model, batch = build(make)
+    with pytest.raises(ExtractionError, match=r"h\.0.*(GPTJ|Bloom)Attention"):
+        spectrum(model, batch.kwargs)
+
+
+ROTARY = [
+    families.mistral,
+    families.gemma,
+    families.gemma3,
+    families.phi,
+    families.cohere,
+    families.qwen2,
+]
+
+
+@pytest.mark.parametrize("make", ROTARY)
+def test_rotary_models_of_all_kinds_are_read(make: Callable[[], Case]) -> None:
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    model, batch = build(make)
+    result = spectrum(model, batch.kwargs)
+    assert result.agreement < 1e-5
+    assert result.left_out == ()
