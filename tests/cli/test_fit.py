@@ -1,5 +1,7 @@
 import json
 import shlex
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -320,25 +322,24 @@ def test_options_that_mean_nothing_are_refused_in_their_own_words(csv, call, opt
     assert message in answer.err
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("purpose", "prediction"), ("loss", "huber"), ("features", "sin"), ("solver", "sgd")],
-)
-def test_what_a_folder_cannot_have_is_refused_before_it_is_read(tmp_path, option, value):
-    (tmp_path / "unreadable.csv").write_text("")
-    with pytest.raises(InputError, match=f"--{option} needs all rows in memory.*--memory-limit"):
-        run(tmp_path, "-t", "y", f"--{option}", value)
-
-
-def test_a_folder_of_two_targets_is_one_model_with_their_names(tmp_path):
-    from exactformer.polynomials.check import load
-
-    (tmp_path / "parts").mkdir()
-    law().assign(z=lambda f: f.x - f.v).to_csv(tmp_path / "parts" / "a.csv", index=False)
-    arguments = (tmp_path / "parts", "-t", "y,z", "--degree", "2", "--json")
-    contents = json.loads(run(*arguments, "-o", tmp_path / "both.safetensors"))
-    assert [t["output"] for t in contents["terms"]] == ["y", "y", "z", "z"]
-    assert load(tmp_path / "both.safetensors").outputs == ("y", "z")
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_too_large_is_refused_with_the_line_that_samples_its_rows(
+    tmp_path, monkeypatch, call, kind
+):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / f"large.{kind}"
+    if kind == "csv":
+        law(2000).to_csv(path, index=False, sep=";")
+    else:
+        law(2000).to_parquet(path)
+    answer = call("fit", path, "--target", "y", "--memory-limit", path.stat().st_size / 2.0**31)
+    assert answer.code == 2
+    said = " ".join(answer.err.split())
+    line = said.partition("sample the rows, ")[2].partition(", or raise --memory-limit")[0]
+    (tmp_path / "sample.py").write_text(f"import pandas\nimport pyarrow.parquet\n{line}\n")
+    subprocess.run([sys.executable, "sample.py"], check=True)
+    assert len(pd.read_csv("sample.csv")) == 200
+    assert "x^2" in call("fit", "sample.csv", "--target", "y").out
 
 
 @pytest.mark.slow
@@ -350,18 +351,11 @@ def test_a_million_rows(tmp_path):
     assert contents["noise"] == pytest.approx(0.1, rel=0.01)
 
 
-def test_what_blocks_leave_unseen_is_said(tmp_path):
-    law().to_csv(tmp_path / "part.csv", index=False)
-    target = law().columns[-1]
-    assert "residuals were not looked at" in run(tmp_path, "-t", target, "--degree", "2")
-
-
 def test_every_example_of_the_help_runs(tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     table = law(120).set_axis(["a", "b", "y"], axis=1)
     table.to_csv("measurements.csv", index=False)
-    (tmp_path / "folder-of-parquet").mkdir()
-    table.assign(z=table.a).to_parquet("folder-of-parquet/part.parquet")
+    table.assign(z=table.a).to_parquet("measurements.parquet")
     for example in COMMANDS["fit"]:
         piped, _, words = example.rpartition(" | exactformer ")
         stdin = (tmp_path / piped.split()[1]).read_text() if piped else None

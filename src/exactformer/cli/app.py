@@ -63,7 +63,7 @@ COMMANDS = {
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
         "fit measurements.csv --target y --purpose prediction --json",
         "fit measurements.csv --target y --loss huber --features sin,exp --degree 2",
-        "fit folder-of-parquet --target y,z --missing drop --report law.html",
+        "fit measurements.parquet --target y,z --missing drop --report law.html",
         "cat measurements.csv | exactformer fit - --target y",
     ],
     "sequence": [
