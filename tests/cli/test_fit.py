@@ -17,7 +17,6 @@ from exactformer.errors import (
     InputError,
     SizeError,
 )
-from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
 app = typer.Typer()
 app.command()(fit)
@@ -258,20 +257,6 @@ def test_a_degree_is_a_whole_number_or_auto(csv, degree):
         run(csv(law()), "-t", "y", "--degree", degree)
 
 
-def test_a_prediction_may_be_shrunk_and_then_has_no_intervals(csv):
-    generator = np.random.default_rng(0)
-    X = generator.normal(size=(60, 3))
-    weak = pd.DataFrame(X, columns=list("abc")).assign(
-        y=0.3 * X.sum(axis=1) + generator.normal(size=60)
-    )
-    options = ("-t", "y", "--degree", "1", "--purpose", "prediction")
-    contents = json.loads(run(csv(weak), *options, "--json"))
-    law = PolynomialAttentionRegressor(1, purpose="prediction").fit(weak[list("abc")], weak.y)
-    assert contents["formula"] == law.formula_
-    assert [t["standard_error"] for t in contents["terms"]] == [None] * len(law.coef_table_)
-    assert "nan" not in run(csv(weak), *options)
-
-
 def test_a_robust_loss_finds_the_law_among_outliers(csv):
     spoilt = law()
     spoilt.loc[:9, "y"] += 100
@@ -306,11 +291,9 @@ def test_functions_besides_powers(csv, call, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--purpose", "truth"), "--purpose truth: choose one of discovery, prediction"),
         (("--loss", "cubed"), "--loss cubed: choose one of squared, huber, trimmed"),
         (("--features", "gamma"), "'gamma' is not known; choose from sin, cos"),
         (("--features", "sin,sin"), "sin is given more than once"),
-        (("--purpose", "prediction", "--solver", "sgd"), "leave --solver sparse"),
         (("--features", "sin", "--solver", "sgd"), "--features and --loss are for --solver sparse"),
         (("--relevance", "-1"), "--relevance -1.0: give a share"),
         (("--significance", "2"), "--significance 2.0: must lie between 0 and 1"),

@@ -61,7 +61,7 @@ COMMANDS = {
     "fit": [
         "fit measurements.csv --target y",
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
-        "fit measurements.csv --target y --purpose prediction --json",
+        "fit measurements.csv --target y --degree 3 --json",
         "fit measurements.csv --target y --loss huber --features sin,exp --degree 2",
         "fit measurements.parquet --target y,z --missing drop --report law.html",
         "cat measurements.csv | exactformer fit - --target y",

@@ -42,7 +42,6 @@ def fit(
     header: Annotated[str | None, typer.Option("--names")] = None,
     missing: str = "raise",
     degree: str = "auto",
-    purpose: str = "discovery",
     loss: str = "squared",
     features: str | None = None,
     solver: str = "sparse",
@@ -70,8 +69,6 @@ def fit(
         header: Names of all columns, for a CSV file without a header.
         missing: Rows with a missing value: raise, or drop to leave them out.
         degree: Total degree, or auto.
-        purpose: discovery: few terms that are certain, with intervals. prediction: the least error on
-            rows left out; coefficients may be shrunk, without intervals.
         loss: squared; huber draws rows far from the law in; trimmed leaves them out.
         features: Functions to apply to every column besides powers, separated by commas: sin, cos, exp,
             log, sqrt, tanh, atan, abs, 1/x.
@@ -82,7 +79,7 @@ def fit(
             of the noise if absent.
         epochs: For sgd: passes over the data.
         device: For sgd: cpu or cuda.
-        seed: For sgd, and for the folds of --purpose prediction: the seed.
+        seed: For sgd: the seed.
         report: Write one HTML page about the law here (.html).
     """
     from exactformer.algebra.limits import MAX_VARIABLES
@@ -94,7 +91,6 @@ def fit(
     wanted = Wanted(names(target) or [], names(columns), names(header), missing, most=MAX_VARIABLES)
     regressor = PolynomialAttentionRegressor(
         _degree(degree),
-        purpose=purpose,
         loss=loss,
         features=names(features),
         solver=solver,

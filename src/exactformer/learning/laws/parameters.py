@@ -13,17 +13,14 @@ if TYPE_CHECKING:
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
 SOLVERS = ("sparse", "least-squares", "sgd")
-PURPOSES = ("discovery", "prediction")
 FAMILIES = ("auto", "fewest", "lattice", "spread", "tailored")
 
 
 def check_parameters(given: PolynomialAttentionRegressor) -> None:
     """Refuse values that mean nothing, and those that exclude each other."""
-    for name, able in (("solver", SOLVERS), ("purpose", PURPOSES), ("loss", LOSSES)):
+    for name, able in (("solver", SOLVERS), ("loss", LOSSES)):
         if getattr(given, name) not in able:
             raise InputError(f"{name}={getattr(given, name)!r}: choose one of {', '.join(able)}")
-    if given.solver != "sparse" and given.purpose != "discovery":
-        raise InputError("purpose='prediction' chooses its own solver; leave solver='sparse'")
     if given.solver == "sgd" and (given.features is not None or given.loss != "squared"):
         raise InputError("features= and loss= are for solver='sparse' and 'least-squares'")
     if isinstance(given.directions, str) and given.directions not in FAMILIES:

@@ -55,9 +55,6 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         Words choose the directions of the compiled model. A number or an array gives the directions
         themselves: those along which ``"least-squares"`` takes powers, those from which ``"sgd"``
         starts ("auto": C(d+q+1, q) random unit vectors, as in the paper).
-    purpose : "discovery" or "prediction"
-        For "sparse": few terms, each significant, with intervals; or the least held-out error by five
-        folds, where coefficients may be shrunk and then have no intervals.
     features : list of str or callables, optional
         Functions to apply to every column besides powers: names ("sin", "cos", "exp", "log", "sqrt",
         "tanh", "atan", "abs", "1/x") or functions of one array. The dictionary has their products.
@@ -86,7 +83,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
     memory_limit : int
         Bytes beyond which a fit is refused before it starts.
     random_state : int, RandomState or None
-        Seeds "sgd" and the folds of "prediction" (None is 0 there); the others draw nothing.
+        Seeds "sgd"; the others draw nothing.
 
     Attributes
     ----------
@@ -127,7 +124,6 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         self,
         degree: int | Literal["auto"] = "auto",
         *,
-        purpose: str = "discovery",
         features: Any = None,
         loss: str = "squared",
         directions: Any = "auto",
@@ -150,7 +146,6 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         random_state: Any = None,
     ) -> None:
         self.degree = degree
-        self.purpose = purpose
         self.features = features
         self.loss = loss
         self.directions = directions
@@ -237,13 +232,6 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
 
     def _solve(self, sample: Sample) -> Solved:
         limit, directions = self.memory_limit, self._given_directions(sample)
-        if self.solver == "sparse" and self.purpose == "prediction":
-            from exactformer.learning.laws.held_out.prediction import solve_prediction
-
-            # A number is the seed of the folds itself, so that 0 and None are the same.
-            given = 0 if self.random_state is None else self.random_state
-            seed = int(given) if isinstance(given, int | np.integer) else self._seed()
-            return solve_prediction(sample, self.degree, self._rules(), limit, seed)
         if self.solver == "sparse":
             return solve_sparse(sample, self.degree, self._rules(), limit)
         if self.solver == "least-squares":
@@ -327,8 +315,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         """Return what residuals and tests of the sparse solver give to say about each law."""
         if self.solver != "sparse":
             return []
-        level = self.significance if self.purpose == "discovery" else None
-        how = self._symbols, level, set_aside
+        how = self._symbols, self.significance, set_aside
         return self._by_output(
             account(sample, output, solved, values, *how) for output, values in enumerate(fitted.T)
         )
