@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from exactformer.learning.dynamics import Equations, fit_dynamics
     from exactformer.learning.laws.diagnosis import LawWarning
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
-    from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
@@ -58,7 +57,6 @@ _HOMES = {
     "PolynomialAttentionRegressor": "learning.laws.regressor",
     "PolynomialModel": "polynomials.model",
     "ProgramModel": "programs.model",
-    "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",
     "SequenceModel": "sequences.model",
@@ -74,7 +72,6 @@ _HOMES = {
     "load": "core.loading",
     "load_shrunk": "spectra.shrinking",
     "prove": "coq.prove",
-    "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "shrink_cache": "spectra.caching",
@@ -98,7 +95,6 @@ __all__ = [
     "PolynomialAttentionRegressor",
     "PolynomialModel",
     "ProgramModel",
-    "Recommendation",
     "RidgeForm",
     "SequenceBlueprint",
     "SequenceModel",
@@ -115,7 +111,6 @@ __all__ = [
     "load_shrunk",
     "prove",
     "rasp",
-    "recommend_architecture",
     "reproduce",
     "ridge_form",
     "shrink_cache",

@@ -78,11 +78,6 @@ COMMANDS = {
         "program sort --vocabulary 3,1,2 --max-length 6 --realisation softmax -o sort.safetensors",
         "program induction --vocabulary abc --max-length 12 --causal --at abcab --json",
     ],
-    "recommend": [
-        "recommend sequences.npz",
-        "recommend readings.csv --target temperature --horizon 24 --plot evidence.png",
-        "recommend readings.csv --target temperature --columns load,wind --horizon 0 --json",
-    ],
     "spectrum": [
         "spectrum path/to/model --texts sentences.txt",
         "spectrum path/to/vit --images photos --heads --plot spectrum.svg",

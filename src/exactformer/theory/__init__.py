@@ -25,6 +25,7 @@ from exactformer.theory.recurrent import (
     why_no_kernel,
 )
 from exactformer.theory.sampling import Box
+from exactformer.theory.sequence_limits import SequenceLimits, sequence_limits
 
 __all__ = [
     "Box",
@@ -39,6 +40,7 @@ __all__ = [
     "Realisation",
     "RecurrentComplexity",
     "ResponseError",
+    "SequenceLimits",
     "balanced_truncation",
     "bound",
     "causal_floor",
@@ -53,6 +55,7 @@ __all__ = [
     "pod",
     "response_error",
     "rnn_complexity",
+    "sequence_limits",
     "shift_register",
     "why_no_kernel",
 ]
