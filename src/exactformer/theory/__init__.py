@@ -13,7 +13,6 @@ from exactformer.theory.hankel import (
     response_error,
     shift_register,
 )
-from exactformer.theory.hankel_horizon import fit_on_horizon, horizon_bound
 from exactformer.theory.pod import pod
 from exactformer.theory.rates import PrintedForm, RateBound, bound
 from exactformer.theory.recurrent import (
@@ -47,10 +46,8 @@ __all__ = [
     "complexity",
     "constant_error",
     "fit_decay",
-    "fit_on_horizon",
     "hankel_bounds",
     "hankel_singular_values",
-    "horizon_bound",
     "mixing_constant",
     "pod",
     "response_error",
