@@ -4,15 +4,6 @@ from exactformer.theory.complexity import Complexity, complexity
 from exactformer.theory.decay import Decay, fit_decay
 from exactformer.theory.decomposition import Decomposition
 from exactformer.theory.floors import Floor, causal_floor, constant_error
-from exactformer.theory.hankel import (
-    Realisation,
-    ResponseError,
-    balanced_truncation,
-    hankel_bounds,
-    hankel_singular_values,
-    response_error,
-    shift_register,
-)
 from exactformer.theory.pod import pod
 from exactformer.theory.rates import PrintedForm, RateBound, bound
 from exactformer.theory.recurrent import (
@@ -36,23 +27,16 @@ __all__ = [
     "PowerKernel",
     "PrintedForm",
     "RateBound",
-    "Realisation",
     "RecurrentComplexity",
-    "ResponseError",
     "SequenceLimits",
-    "balanced_truncation",
     "bound",
     "causal_floor",
     "complexity",
     "constant_error",
     "fit_decay",
-    "hankel_bounds",
-    "hankel_singular_values",
     "mixing_constant",
     "pod",
-    "response_error",
     "rnn_complexity",
     "sequence_limits",
-    "shift_register",
     "why_no_kernel",
 ]

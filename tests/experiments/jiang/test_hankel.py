@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.errors import InputError
-from exactformer.targets import LinearTarget, exponential_kernel, random_kernel
-from exactformer.theory.hankel import (
+from exactformer.experiments.jiang.hankel import (
     Realisation,
     balanced_truncation,
     hankel,
@@ -16,6 +15,7 @@ from exactformer.theory.hankel import (
     response_error,
     shift_register,
 )
+from exactformer.targets import LinearTarget, exponential_kernel, random_kernel
 
 
 @st.composite
