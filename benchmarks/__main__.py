@@ -7,7 +7,6 @@ from benchmarks import (
     dynamics,
     ensembles,
     evaluating,
-    large,
     laws,
     learning,
     lengths,
@@ -27,7 +26,6 @@ compiling.run(quick)
 scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
 dynamics.run(quick)
-large.run(quick)
 laws.run("iris, petal width" if quick else None)
 ensembles.run(quick)
 spectra.run(quick)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from exactformer.learning.dynamics import Equations, fit_dynamics
     from exactformer.learning.laws.diagnosis import LawWarning
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
-    from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
@@ -56,7 +55,6 @@ _HOMES = {
     "PolynomialAttentionRegressor": "learning.laws.regressor",
     "PolynomialModel": "polynomials.model",
     "ProgramModel": "programs.model",
-    "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",
     "SequenceModel": "sequences.model",
@@ -71,7 +69,6 @@ _HOMES = {
     "is_contextual_mapping": "probing",
     "load": "core.loading",
     "prove": "coq.prove",
-    "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "spectrum": "spectra",
@@ -93,7 +90,6 @@ __all__ = [
     "PolynomialAttentionRegressor",
     "PolynomialModel",
     "ProgramModel",
-    "Recommendation",
     "RidgeForm",
     "SequenceBlueprint",
     "SequenceModel",
@@ -109,7 +105,6 @@ __all__ = [
     "load",
     "prove",
     "rasp",
-    "recommend_architecture",
     "reproduce",
     "ridge_form",
     "spectrum",

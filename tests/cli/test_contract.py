@@ -105,12 +105,6 @@ ROWS = {
         ("reverse.safetensors",),
         no="hist --vocabulary ab --max-length 40 --realisation softmax --dtype bfloat16",
     ),
-    "recommend": Row(
-        "recommend sequences.npz",
-        "sequences.npz --plot evidence.svg",
-        "missing.npz",
-        ("evidence.svg",),
-    ),
     "spectrum": Row(
         "spectrum path/to/model --texts sentences.txt",
         "path/to/model --texts sentences.txt -o spectrum.csv --plot spectrum.png",
@@ -217,7 +211,7 @@ def bert(tmp_path_factory):
 
 
 @pytest.fixture
-def here(request, tmp_path, monkeypatch, prepared, hardly_trained):
+def here(request, tmp_path, monkeypatch, prepared):
     """A folder of one's own with all of it, and data and caches that are nobody else's."""
     name = request.getfixturevalue("name")
     pytest.importorskip(NEEDS.get(name, "exactformer"))

@@ -62,9 +62,9 @@ COMMANDS = {
     "fit": [
         "fit measurements.csv --target y",
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
-        "fit measurements.csv --target y --purpose prediction --json",
+        "fit measurements.csv --target y --degree 3 --json",
         "fit measurements.csv --target y --loss huber --features sin,exp --degree 2",
-        "fit folder-of-parquet --target y,z --missing drop --report law.html",
+        "fit measurements.parquet --target y,z --missing drop --report law.html",
         "cat measurements.csv | exactformer fit - --target y",
     ],
     "sequence": [
@@ -78,11 +78,6 @@ COMMANDS = {
         "program reverse --vocabulary abc --max-length 10",
         "program sort --vocabulary 3,1,2 --max-length 6 --realisation softmax -o sort.safetensors",
         "program induction --vocabulary abc --max-length 12 --causal --at abcab --json",
-    ],
-    "recommend": [
-        "recommend sequences.npz",
-        "recommend readings.csv --target temperature --horizon 24 --plot evidence.png",
-        "recommend readings.csv --target temperature --columns load,wind --horizon 0 --json",
     ],
     "spectrum": [
         "spectrum path/to/model --texts sentences.txt",

@@ -1,8 +1,7 @@
 """Functions of one token, orthonormal over the tokens at hand: 1, linear, quadratic, then waves.
 
 In such a basis b_0 = 1, b_1, …, b_{J−1} a score ρ(u, v) = Σ M_ij b_i(u) b_j(v) has the singular values
-of the matrix M: this is its proper orthogonal decomposition under the tokens' own distribution. Where
-the place of a token may matter, cosines of the position join the functions.
+of the matrix M: this is its proper orthogonal decomposition under the tokens' own distribution.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from exactformer.learning.recommending.samples import Array
+Array = NDArray[np.float64]
 
 _WAVES = 64
 _SCALES = (0.7, 1.5, 3.0)
 """Frequencies of the waves, for tokens of unit spread."""
 _MOST_TOKENS = 20_000
-_MOST_FUNCTIONS, _MOST_PLACES = 24, 8
+_MOST_FUNCTIONS = 24
 _FAR = 3.0
 """Tokens further out, in standard deviations, are taken for this far: squares must not run away."""
 _LEAST_PART = 1e-2
@@ -71,13 +71,6 @@ class TokenBasis:
         i, j = np.triu_indices(u.shape[1])
         waves = np.cos(u @ self.frequencies + self.phases)
         return np.concatenate([np.ones((len(u), 1)), u, u[:, i] * u[:, j], waves], axis=1)
-
-
-def place_basis(length: int) -> Array:
-    """Return √2 cos(π m (t + ½)/τ), m = 1, 2, …: orthonormal functions (τ, m) of the position."""
-    orders = np.arange(1, min(length, _MOST_PLACES + 1))
-    angles = np.pi * np.outer(np.arange(length) + 0.5, orders) / length
-    return np.asarray(np.sqrt(2) * np.cos(angles))
 
 
 def _orthonormal(values: Array, ends: Array, size: int) -> Array:

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.errors import InputError
-from exactformer.targets import LinearTarget, exponential_kernel, random_kernel
-from exactformer.theory.hankel import (
+from exactformer.experiments.jiang.hankel import (
     Realisation,
     balanced_truncation,
     hankel,
@@ -16,7 +15,7 @@ from exactformer.theory.hankel import (
     response_error,
     shift_register,
 )
-from exactformer.theory.hankel_horizon import fit_on_horizon, horizon_bound
+from exactformer.targets import LinearTarget, exponential_kernel, random_kernel
 
 
 @st.composite
@@ -39,9 +38,6 @@ def test_the_exponential_kernel_needs_one_state() -> None:
     sigma = hankel_singular_values(kernel)
     assert sigma[0] > 1
     assert sigma[1] <= cut_off + 32 * 2.0**-52
-    model = fit_on_horizon(kernel, 1)
-    assert np.abs(model.kernel(32) - kernel).max() <= 1e-15
-    assert abs(model.W[0, 0] - np.exp(-1)) <= 1e-14
 
 
 @given(kernels_and_states(), st.integers(0, 99))
@@ -88,38 +84,6 @@ def test_no_rnn_errs_less_than_the_lower_bounds(
     lower, _ = hankel_bounds(kernel, states)
     longer = np.concatenate([kernel, np.zeros(400)]) - model.kernel(tau + 400)
     assert np.linalg.svd(hankel(longer), compute_uv=False)[0] >= lower - 1e-10
-    weights = np.random.default_rng(seed).uniform(0.1, 2, tau)
-    wild = random_rnn(states, seed, radius=1.2)
-    for rnn in (model, wild):
-        error = weights @ (kernel - rnn.kernel(tau)) ** 2
-        assert error >= horizon_bound(kernel, states, weights) - 1e-10
-
-
-@settings(max_examples=25)
-@given(st.integers(4, 12), st.integers(1, 3), st.integers(0, 9999))
-def test_fits_on_the_horizon_keep_between_bound_and_truncation(
-    tau: int, states: int, seed: int
-) -> None:
-    kernel = np.random.default_rng(seed).normal(size=tau)
-    error = np.sum((kernel - fit_on_horizon(kernel, states).kernel(tau)) ** 2)
-    truncated = np.sum((kernel - balanced_truncation(kernel, states).kernel(tau)) ** 2)
-    assert horizon_bound(kernel, states) - 1e-10 <= error <= truncated + 1e-10
-
-
-@settings(max_examples=25)
-@given(st.integers(1, 3), st.integers(0, 999))
-def test_kernels_of_small_rnns_are_found_again(states: int, seed: int) -> None:
-    kernel = random_rnn(states, seed, radius=0.8).kernel(12)
-    again = fit_on_horizon(kernel, states).kernel(12)
-    assert np.abs(again - kernel).max() <= 1e-6 * np.abs(kernel).max()
-
-
-def test_half_as_many_states_as_values_suffice_on_the_horizon() -> None:
-    kernel = random_kernel(16, seed=2)
-    model = fit_on_horizon(kernel, 8)
-    assert np.abs(model.kernel(16) - kernel).max() <= 1e-12
-    assert horizon_bound(kernel, 7) > 0
-    assert horizon_bound(kernel, 8) == 0
 
 
 def test_energy_is_the_sum_over_all_times() -> None:
@@ -137,19 +101,14 @@ def test_unstable_realisations_have_no_error_over_all_times() -> None:
 
 @pytest.mark.parametrize("states", [0, 4])
 def test_impossible_numbers_of_states_are_refused(states: int) -> None:
-    for realise in (balanced_truncation, fit_on_horizon):
-        with pytest.raises(InputError, match="1 to 3 states"):
-            realise([1.0, 2.0, 3.0], states)
+    with pytest.raises(InputError, match="1 to 3 states"):
+        balanced_truncation([1.0, 2.0, 3.0], states)
 
 
 def test_what_is_no_kernel_is_refused() -> None:
     for wrong in ([], [[1.0]], [np.nan]):
         with pytest.raises(InputError):
             hankel_singular_values(wrong)
-        with pytest.raises(InputError):
-            horizon_bound(wrong, 1)
-    with pytest.raises(InputError, match="positive"):
-        horizon_bound([1.0, 2.0], 1, weights=[1.0, 0.0])
 
 
 def test_bounds_are_those_of_a_number_of_states() -> None:
@@ -161,11 +120,3 @@ def test_bounds_are_those_of_a_number_of_states() -> None:
         balanced_truncation([1.0, 0.5], 1.5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="not complex"):
         hankel_bounds(np.full(3, 1j), 1)
-
-
-def test_bounds_on_a_horizon_are_those_of_a_number_of_states() -> None:
-    for states in (-1, 1.5):
-        with pytest.raises(InputError, match="number of states"):
-            horizon_bound([1.0, 0.5], states)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="not complex"):
-        horizon_bound(np.full(3, 1j), 1)

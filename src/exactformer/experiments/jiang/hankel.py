@@ -9,7 +9,7 @@ any kernel ρ with singular values σ_1 ≥ σ_2 ≥ … of its own Γ, and ever
 the right side being the worst amplification of any input. *Balanced truncation* keeps the n greatest
 singular directions of Γ and stays below 2 Σ_{k>n} σ_k. A kernel of finite length τ is continued by
 zeros; Γ is then τ × τ and all of this is plain linear algebra. With n = τ states a *shift register* has
-no error. Sequences of length τ see less of a kernel: :mod:`exactformer.theory.hankel_horizon`.
+no error.
 """
 
 from __future__ import annotations
@@ -113,19 +113,18 @@ def shift_register(kernel: ArrayLike) -> Realisation:
 
 
 def balanced_truncation(kernel: ArrayLike, states: int) -> Realisation:
-    """Return the RNN with the n greatest singular directions of Γ; stable, error within the bound."""
+    """Return the RNN with the n greatest singular directions of Γ; stable, error within the bound.
+
+    W, U, c are read off Γ = O C, cut to rank n, and its shift O W C (Ho, Kalman).
+    """
     values = _kernel(kernel)
-    return from_factors(hankel(values), hankel(np.append(values[1:], 0.0)), states)
-
-
-def from_factors(matrix: Array, shifted: Array, states: int) -> Realisation:
-    """Return W, U, c read off a Hankel matrix Γ = O C of rank n and its shift O W C (Ho, Kalman)."""
-    if not (isinstance(states, Integral) and 1 <= states <= min(matrix.shape)):
-        raise InputError(f"this kernel allows for 1 to {min(matrix.shape)} states, not {states}")
-    left, sigma, right = np.linalg.svd(matrix)
+    if not (isinstance(states, Integral) and 1 <= states <= len(values)):
+        raise InputError(f"this kernel allows for 1 to {len(values)} states, not {states}")
+    left, sigma, right = np.linalg.svd(hankel(values))
     kept = int(np.count_nonzero(sigma[:states] > sigma[0] * RANK)) if sigma[0] else 0
     root = np.sqrt(sigma[:kept])
     observe, reach = left[:, :kept] * root, root[:, None] * right[:kept]
+    shifted = hankel(np.append(values[1:], 0.0))
     W = (left[:, :kept] / root).T @ shifted @ (right[:kept].T / root)
     return Realisation(W, reach[:, 0], observe[0])
 

@@ -7,8 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import exactformer as ef
-from exactformer.couplings.superposition import Superposition, density_coupling, ridge_superposition
 from exactformer.errors import InputError
+from exactformer.experiments.jiang.superposition import (
+    Superposition,
+    density_coupling,
+    ridge_superposition,
+)
 
 ROUND = np.finfo(float).eps
 
