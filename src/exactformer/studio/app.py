@@ -18,7 +18,7 @@ from exactformer import __version__
 from exactformer.studio.accounts import account_routes, login_routes
 from exactformer.studio.accounts import service as accounts
 from exactformer.studio.database import open_database
-from exactformer.studio.evidence import about_pages, cards, claim_routes
+from exactformer.studio.evidence import about_pages, claim_routes
 from exactformer.studio.evidence.evidence import changed_at
 from exactformer.studio.evidence.runs import Runs
 from exactformer.studio.library import import_routes, paper_routes, people_routes
@@ -36,7 +36,6 @@ from exactformer.studio.opinions import (
 from exactformer.studio.playground import routes as playground_routes
 from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.proposals import routes as proposal_routes
-from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.security import sessions
 from exactformer.studio.security.middleware import BodyLimit, Heads, StrictHeaders
 from exactformer.studio.security.rates import Rates, SharedRates
@@ -57,7 +56,6 @@ ROUTERS = [
     *account_routes.routers,
     *map_routes.routers,
     *claim_routes.routers,
-    cards.router,
     *import_routes.routers,
     *playground_routes.routers,
     *collection_routes.routers,
@@ -101,7 +99,6 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.database = database
     app.state.shared_pages = SharedPages()
-    app.state.fetcher = Fetcher(settings.fetch_hosts, settings.fetch_seconds, settings.fetch_bytes)
     several = settings.workers > 1
     app.state.rates = SharedRates(database) if several else Rates()
     app.state.playground = Pool(Limits.of(settings))

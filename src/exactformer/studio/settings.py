@@ -75,11 +75,6 @@ class Settings:
     explore_rate: Rate = Rate(1200, 60)
     writing_rate: Rate = Rate(60, 60)
     preview_rate: Rate = Rate(120, 60)
-    fetch_hosts: tuple[str, ...] = ()
-    """Hosts from which records of papers are fetched; none unless the owner lists them."""
-    fetch_seconds: float = 10.0
-    fetch_bytes: int = 1 << 20
-    fetch_rate: Rate = Rate(10, 300)
 
     def to_json(self) -> str:
         """Write all settings, for another process."""
@@ -96,6 +91,5 @@ class Settings:
         for each in fields(cls):
             if isinstance(told[each.name], dict):
                 told[each.name] = Rate(**told[each.name])
-        told["fetch_hosts"] = tuple(told["fetch_hosts"])
         told["results"] = Path(told["results"]) if told["results"] else None
         return cls(**told)

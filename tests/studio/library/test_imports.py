@@ -41,7 +41,6 @@ def number(db: Session, table: Any = Paper) -> int:
     [
         ({"doi": "10.1000/x"}, {"title": "Other", "doi": "10.1000/x"}, "the same DOI"),
         ({"arxiv_id": "2202.12166"}, {"title": "Other", "arxiv_id": "2202.12166"}, "arXiv id"),
-        ({"openalex_id": "W1"}, {"title": "Other", "openalex_id": "W1"}, "OpenAlex id"),
         ({}, {"title": "ATTENTION enables: Zero Érror"}, "the same title"),
         ({"year": 2022}, {"year": 2023}, "the same title"),
         (
@@ -126,10 +125,10 @@ def test_records_that_repeat_each_other_become_one_paper(library: Session) -> No
 
 
 def test_citations_are_tied_where_both_ends_are_known(library: Session) -> None:
-    imports.store(library, [made("Old", openalex_id="W1")])
+    imports.store(library, [made("Old", doi="10.1000/1")])
     batch = [
-        made("New", openalex_id="W2", references=["openalex:W1", "openalex:W3", "openalex:W9"]),
-        made("Newer", openalex_id="W3", references=["openalex:W3", "openalex:W2"]),
+        made("New", doi="10.1000/2", references=[f"doi:10.1000/{n}" for n in (1, 3, 9)]),
+        made("Newer", doi="10.1000/3", references=[f"doi:10.1000/{n}" for n in (3, 2)]),
     ]
     assert [item.citations for item in imports.preview(library, batch)] == [2, 2]
     assert imports.store(library, batch).citations == 3

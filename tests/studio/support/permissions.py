@@ -25,8 +25,6 @@ GET    /help                                              200 200 200 200 200
 GET    /papers                                            200 200 200 200 200
 GET    /claims                                            200 200 200 200 200
 GET    /papers/{slug}/claims/{anchor}                     200 200 200 200 200
-GET    /papers/{slug}/card.png                            200 200 200 200 200
-GET    /papers/{slug}/claims/{anchor}/card.png            200 200 200 200 200
 GET    /source/{path:path}                                200 200 200 200 200
 GET    /experiments/{name}/run                            200 200 200 200 200
 POST   /experiments/{name}/runs                           401 303 303 303 303

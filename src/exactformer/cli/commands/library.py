@@ -44,11 +44,11 @@ def import_(
 ) -> None:
     """Read papers from files, show what would change, and write it once you agree.
 
-    Papers that the library has already are found by DOI, arXiv id, OpenAlex id and title; their gaps
+    Papers that the library has already are found by DOI, arXiv id and title; their gaps
     are filled, nothing is overwritten. With --json nothing is asked: only --yes writes.
 
     Args:
-        files: BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export of a library.
+        files: BibTeX, or an export of a library.
         yes: Write without asking.
     """
     with closing(_database(database)) as library:

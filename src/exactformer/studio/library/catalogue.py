@@ -31,7 +31,7 @@ from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import chunks
 
 PLAIN_FIELDS = tuple(
-    "abstract year source open_access doi arxiv_id openalex_id url "
+    "abstract year source open_access doi arxiv_id url "
     "code_url code_note data_url data_note".split()
 )
 
@@ -329,6 +329,5 @@ def _bare(paper: Paper) -> PaperRecord:
         year=paper.year,
         doi=paper.doi,
         arxiv_id=paper.arxiv_id,
-        openalex_id=paper.openalex_id,
         authors=first,
     )

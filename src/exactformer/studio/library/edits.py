@@ -25,7 +25,6 @@ EDITABLE = ("title", "kind", *catalogue.PLAIN_FIELDS, "authors", "topics")
 _IDENTIFIERS = {
     "doi": names.doi,
     "arxiv_id": names.arxiv_id,
-    "openalex_id": names.openalex_id,
 }
 _SHOWN = 300
 Text = Annotated[Clean, Field(max_length=1000)]
@@ -93,7 +92,6 @@ class PaperForm(FormBody):
     open_access: Text = ""
     doi: Text = ""
     arxiv_id: Text = ""
-    openalex_id: Text = ""
     url: Text = ""
     code_url: Text = ""
     code_note: Text = ""

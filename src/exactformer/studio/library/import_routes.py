@@ -121,7 +121,7 @@ def upload(
 
 @api.post("", status_code=201)
 def send(write: web.Write, file: Annotated[UploadFile, File()]) -> ImportOut:
-    """Send a file (BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export); nothing is written.
+    """Send a file (BibTeX or an export); nothing is written.
 
     ``left_out`` says what is wrong with records that cannot be read.
     """

@@ -29,7 +29,6 @@ MOST_WAITING = 20
 BY = {
     "doi": "the same DOI",
     "arxiv": "the same arXiv id",
-    "openalex": "the same OpenAlex id",
     "title": "the same title",
 }
 

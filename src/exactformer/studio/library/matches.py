@@ -1,6 +1,6 @@
 """Which paper of the library a record or a reference speaks of, if any.
 
-By DOI, arXiv id, OpenAlex id, in this order; else by normalised title, if years are at most one
+By DOI, arXiv id, in this order; else by normalised title, if years are at most one
 apart and the first authors' family names agree (:class:`records.TitleKey`).
 """
 
@@ -16,7 +16,7 @@ from exactformer.studio.library.records import PaperRecord, TitleKey, keys
 from exactformer.studio.library.tables import Authorship, Paper, Person
 from exactformer.studio.storage.slices import chunks
 
-_COLUMNS = {"doi": Paper.doi, "arxiv": Paper.arxiv_id, "openalex": Paper.openalex_id}
+_COLUMNS = {"doi": Paper.doi, "arxiv": Paper.arxiv_id}
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ class Paper(Base):
     open_access: Mapped[bool | None]
     doi: Mapped[str | None] = mapped_column(String(200), unique=True)
     arxiv_id: Mapped[str | None] = mapped_column(String(40), unique=True)
-    openalex_id: Mapped[str | None] = mapped_column(String(40), unique=True)
     url: Mapped[str] = mapped_column(String(500), default="")
     code_url: Mapped[str] = mapped_column(String(500), default="")
     code_note: Mapped[str] = mapped_column(String(500), default="")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-from urllib.parse import quote
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
-from exactformer.studio.errors import ConflictError, InvalidError, NotFoundError, StudioError
+from exactformer.studio.errors import ConflictError, InvalidError, NotFoundError
 from exactformer.studio.library import formats, imports, names, search
 from exactformer.studio.library.matches import matches
 from exactformer.studio.library.records import PaperRecord, checked, to_dict
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
-from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.proposals.tables import Proposal
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
@@ -27,7 +25,6 @@ LONGEST = 20_000
 MOST_OPEN = 20
 """Proposals of one reader that may wait at once."""
 
-ARXIV, CROSSREF = "export.arxiv.org", "api.crossref.org"
 State = Literal["open", "accepted", "declined"]
 
 
@@ -43,7 +40,7 @@ class Reading:
     note: str = ""
 
 
-def read(db: Session, fetcher: Fetcher, text: str) -> Reading:
+def read(db: Session, text: str) -> Reading:
     """Return what ``text`` says: an arXiv id, a DOI, a web address, or a record in a known format."""
     text = text.strip()
     if not text:
@@ -53,13 +50,9 @@ def read(db: Session, fetcher: Fetcher, text: str) -> Reading:
     if (known := search.by_identifier(db, text)) is not None and "\n" not in text:
         return Reading(paper=db.get_one(Paper, known))
     named = _named(text)
-    if named is None:
-        record = _single(text)
-    elif address := _address(named):
-        return _fetched(db, fetcher, named, *address)
-    else:
-        return Reading(named, note="Other addresses are not read: fill in the rest by hand.")
-    return _recognised(db, record)
+    if named is not None:
+        return Reading(named, note="Nothing is fetched from elsewhere: fill in the rest by hand.")
+    return _recognised(db, _single(text))
 
 
 def _named(text: str) -> dict[str, Any] | None:
@@ -78,28 +71,6 @@ def _named(text: str) -> dict[str, Any] | None:
     raise InvalidError(
         f"{text[:80]!r} is not an arXiv id, a DOI or an address that begins with https://."
     )
-
-
-def _address(named: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the host that knows an identifier, and where."""
-    if "arxiv_id" in named:
-        return ARXIV, f"https://{ARXIV}/api/query?id_list={quote(named['arxiv_id'])}"
-    if "doi" in named:
-        style = "transform/application/vnd.citationstyles.csl+json"
-        return CROSSREF, f"https://{CROSSREF}/works/{quote(named['doi'], safe='')}/{style}"
-    return None
-
-
-def _fetched(
-    db: Session, fetcher: Fetcher, named: dict[str, Any], host: str, address: str
-) -> Reading:
-    if not fetcher.allows(host):
-        return Reading(named, note="This server fetches nothing: fill in the rest by hand.")
-    try:
-        record = _single(fetcher.fetch(address).decode("utf-8", "replace"))
-    except StudioError as refusal:
-        return Reading(named, note=f"{refusal} Fill in the rest by hand.")
-    return _recognised(db, checked(to_dict(record) | named, host))
 
 
 def _single(text: str) -> PaperRecord:

@@ -1,28 +1,16 @@
-"""Formats of files: one module each, both directions where there are two.
+"""Formats of files, each both read and written: BibTeX and this library's own JSON.
 
-bibtex, own             read and written
-csl, arxiv, openalex    read
-table                   written, for spreadsheets
-texts                   bytes to text and data, within bounds
-
-Which format a file is in is told by what it holds, never by its name (:func:`read`).
+The content of a file tells which format it is in, never its name (:func:`read`).
 """
 
 from __future__ import annotations
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.library.formats import arxiv, bibtex, csl, openalex, own
+from exactformer.studio.library.formats import bibtex, own
 from exactformer.studio.library.formats.texts import Problems, decoded, parsed_json
 from exactformer.studio.library.records import PaperRecord
 
-FORMATS = {
-    "bibtex": "BibTeX",
-    "csl": "CSL-JSON",
-    "arxiv": "arXiv Atom",
-    "openalex": "OpenAlex JSON",
-    "library": "exactformer JSON",
-}
-_JSON = {"library": own, "openalex": openalex, "csl": csl}
+FORMATS = {"bibtex": "BibTeX", "library": "exactformer JSON"}
 
 
 def read(data: bytes, problems: Problems = None) -> tuple[str, list[PaperRecord]]:
@@ -32,13 +20,10 @@ def read(data: bytes, problems: Problems = None) -> tuple[str, list[PaperRecord]
     """
     text = decoded(data)
     start = text.lstrip()[:1]
-    name, records = "", []
     if not start:
         raise InvalidError("The file is empty.")
-    if start == "<":
-        name, records = "arxiv", arxiv.read(text, problems)
-    elif start in "{[":
-        name, records = _from_json(text, problems)
+    if start in "{[":
+        name, records = "library", own.read(parsed_json(text), problems)
     elif "@" in text:
         name, records = "bibtex", bibtex.read(text, problems)
     else:
@@ -48,16 +33,3 @@ def read(data: bytes, problems: Problems = None) -> tuple[str, list[PaperRecord]
         told = f" {problems[0]}" if problems else ""
         raise InvalidError(f"The file holds no record ({FORMATS[name]}).{told}")
     return name, records
-
-
-def _from_json(text: str, problems: Problems) -> tuple[str, list[PaperRecord]]:
-    data = parsed_json(text)
-    for name, module in _JSON.items():
-        if module.recognises(data):
-            return name, module.read(data, problems)
-    if data in ([], {}, {"results": []}):
-        raise InvalidError("The file holds no record.")
-    raise InvalidError(
-        "This JSON is none we read: CSL-JSON (items with type and title), OpenAlex works (with an "
-        "id such as https://openalex.org/W…) or an export of this library."
-    )

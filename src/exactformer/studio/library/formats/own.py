@@ -13,13 +13,10 @@ from exactformer.studio.library.records import PaperRecord, checked, to_dict
 FORMAT = "exactformer library 1"
 
 
-def recognises(data: Any) -> bool:
-    """Whether this library wrote it."""
-    return isinstance(data, dict) and "format" in data and "papers" in data
-
-
-def read(data: dict[str, Any], problems: Problems = None) -> list[PaperRecord]:
+def read(data: Any, problems: Problems = None) -> list[PaperRecord]:
     """Return the records of an exported library."""
+    if not isinstance(data, dict) or "format" not in data or "papers" not in data:
+        raise InvalidError(f"This JSON is not an export of a library; we read {FORMAT!r}.")
     if data["format"] != FORMAT:
         raise InvalidError(f"The format is {str(data['format'])[:60]!r}; we read {FORMAT!r}.")
     papers = data["papers"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from exactformer.studio.library.records import PaperRecord
 
 COLUMNS = tuple(
-    "slug title authors institutions year kind source open_access doi arxiv_id openalex_id url "
+    "slug title authors institutions year kind source open_access doi arxiv_id url "
     "code_url data_url topics references claims abstract".split()
 )
 

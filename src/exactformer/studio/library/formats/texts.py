@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import json
 import math
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
@@ -20,7 +19,6 @@ Record = TypeVar("Record")
 MOST_BYTES = 16 << 20
 MOST_RECORDS = 5000
 MOST_DEPTH = 40
-_MARKUP = re.compile(r"</?(?:i|b|em|strong|sub|sup|sc|span|p|jats:[a-z-]+)\b[^<>]{0,200}>")
 
 
 def decoded(data: bytes) -> str:
@@ -56,11 +54,6 @@ def parsed_json(text: str) -> Any:
         raise InvalidError(f"This is not JSON we can read: {str(error)[:200]}.") from None
     _check_depth(data)
     return data
-
-
-def without_markup(text: str) -> str:
-    """Return ``text`` without the few tags that bibliographic data carry."""
-    return _MARKUP.sub("", text)
 
 
 Problems = list[str] | None

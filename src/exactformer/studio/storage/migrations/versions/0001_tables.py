@@ -53,7 +53,6 @@ sa.Table(
     column("open_access", sa.Boolean, nullable=True),
     column("doi", sa.String(200), unique=True, nullable=True),
     column("arxiv_id", sa.String(40), unique=True, nullable=True),
-    column("openalex_id", sa.String(40), unique=True, nullable=True),
     column("url", sa.String(500)),
     column("code_url", sa.String(500)),
     column("code_note", sa.String(500)),
