@@ -21,9 +21,8 @@ from exactformer.studio.database import open_database
 from exactformer.studio.evidence import about_pages, claim_routes
 from exactformer.studio.evidence.evidence import changed_at
 from exactformer.studio.evidence.runs import Runs
-from exactformer.studio.library import import_routes, paper_routes, people_routes
+from exactformer.studio.library import paper_routes, people_routes
 from exactformer.studio.map import routes as map_routes
-from exactformer.studio.notices import feed_routes
 from exactformer.studio.notices import routes as notice_routes
 from exactformer.studio.opinions import (
     collection_routes,
@@ -56,7 +55,6 @@ ROUTERS = [
     *account_routes.routers,
     *map_routes.routers,
     *claim_routes.routers,
-    *import_routes.routers,
     *playground_routes.routers,
     *collection_routes.routers,
     *comment_routes.routers,
@@ -66,7 +64,6 @@ ROUTERS = [
     reader_pages.router,
     *notice_routes.routers,
     *proposal_routes.routers,
-    feed_routes.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
@@ -113,7 +110,6 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _layers(settings: Settings, database: Database) -> list[Middleware]:
     """What surrounds every request, from the outside in."""
-    uploads = dict.fromkeys(("/imports", "/api/v1/imports"), settings.upload_bytes)
     layers: list[Middleware] = [
         Middleware(StrictHeaders, secure=settings.secure_cookies, embeds=not settings.single_user)
     ]
@@ -124,7 +120,7 @@ def _layers(settings: Settings, database: Database) -> list[Middleware]:
         cookie = sessions.cookie_name(settings)
         version = content_version(settings, database)
         layers.insert(0, Middleware(PageCache, version=version, cookie=cookie))
-    inner = Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)
+    inner = Middleware(BodyLimit, limit=settings.body_bytes)
     return [Middleware(Heads), *layers, inner]
 
 

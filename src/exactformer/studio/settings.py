@@ -56,7 +56,6 @@ class Settings:
     playground_workers: int = 2
 
     body_bytes: int = 1 << 20
-    upload_bytes: int = 16 << 20
     session_seconds: float = 14 * 24 * 3600
     visit_seconds: float = 12 * 3600
     visit_rate: Rate = Rate(120, 60)

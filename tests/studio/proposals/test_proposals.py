@@ -44,7 +44,7 @@ def test_a_record_fills_in_everything(desk):
         ("javascript:alert(1)", "is not an arXiv id"),
         ("file:///etc/passwd", "is not an arXiv id"),
         ("hello", "is not an arXiv id"),
-        ("hello there", "none of the formats"),
+        ("hello there", "neither BibTeX nor JSON"),
         (BIBTEX + BIBTEX.replace("{n,", "{m,"), "one at a time"),
         ("x" * 20_001, "the limit is 20,000"),
     ],
@@ -83,7 +83,7 @@ def test_readers_propose_and_curators_decide(library):
     (declined, accepted) = notices.listing(desk.db, desk.bob, 10).items
     assert (declined.title, declined.href) == ("Spam", "/proposals")
     assert accepted.href == f"/papers/{proposal.paper.slug}"
-    assert "paper.import" in desk.actions()
+    assert "paper.add" in desk.actions()
 
 
 def test_a_proposal_has_a_title_no_claims_and_a_limit(desk, monkeypatch):

@@ -1,4 +1,4 @@
-"""Changing what a paper's page says: checked like an import, written with who, what and when.
+"""Changing what a paper's page says: checked like a proposal, written with who, what and when.
 
 In the form everything is text. Authors are lines, ``Name | institution; institution | ORCID``; topics
 are divided by commas.

@@ -1,4 +1,4 @@
-"""A paper as plain data: what importers produce, the library stores and exporters consume.
+"""A paper as plain data: what is read, stored and written.
 
 Limits are part of the types; :func:`checked` refuses what exceeds them and says where.
 References are keys (``doi:…``, ``arxiv:…``, ``title:…``), so that a record stands

@@ -19,8 +19,7 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.library import catalogue, papers
 from exactformer.studio.library.formats import own
-from exactformer.studio.library.imports import store
-from exactformer.studio.library.matches import matches
+from exactformer.studio.library.matches import match
 from exactformer.studio.library.records import PaperRecord, keys
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.security.actor import Actor
@@ -45,7 +44,7 @@ def seed(db: Session) -> list[str]:
         audit.record(db, _SEEDER, "library.seed", KIND, there[name].id, {"work": name})
     for name in new:
         cited = references(name)
-        store(db, cited)
+        catalogue.store(db, cited)
         catalogue.cite(db, {there[name].id: [keys(record)[0] for record in cited]})
     for name in NAMES:
         catalogue.add_claims(there[name], work(name).claims)
@@ -83,12 +82,12 @@ def seeded(db: Session) -> dict[str, Paper]:
 
 
 def _add(db: Session, name: str) -> Paper:
-    """Add a work, or adopt the paper that an import has brought before."""
+    """Add a work, or adopt the paper that somebody has brought before."""
     record = work(name)
-    match = matches(db, [record])[0]
-    if match is None:
+    known = match(db, record)
+    if known is None:
         return catalogue.add(db, [record])[0]
-    paper = db.get_one(Paper, match.paper_id)
+    paper = db.get_one(Paper, known)
     catalogue.fill(db, paper, record)
     return paper
 

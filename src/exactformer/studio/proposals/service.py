@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import ConflictError, InvalidError, NotFoundError
-from exactformer.studio.library import formats, imports, names, search
-from exactformer.studio.library.matches import matches
+from exactformer.studio.library import catalogue, formats, names, search
+from exactformer.studio.library.matches import match
 from exactformer.studio.library.records import PaperRecord, checked, to_dict
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
@@ -75,7 +75,7 @@ def _named(text: str) -> dict[str, Any] | None:
 
 def _single(text: str) -> PaperRecord:
     """Return the one record of a text."""
-    _, records = formats.read(text.encode())
+    records = formats.read(text)
     if len(records) != 1:
         raise InvalidError(f"These are {len(records)} records; propose one at a time.")
     if records[0].claims:
@@ -84,9 +84,8 @@ def _single(text: str) -> PaperRecord:
 
 
 def _recognised(db: Session, record: PaperRecord) -> Reading:
-    (found,) = matches(db, [record])
-    paper = db.get_one(Paper, found.paper_id) if found else None
-    return Reading(to_dict(record), paper)
+    known = match(db, record)
+    return Reading(to_dict(record), None if known is None else db.get_one(Paper, known))
 
 
 def propose(db: Session, actor: Actor, fields: dict[str, Any]) -> Proposal:
@@ -132,10 +131,11 @@ def decide(db: Session, actor: Actor, id: int, state: Literal["accepted", "decli
         raise ConflictError(f"This proposal was {proposal.state} meanwhile.")
     record = checked(proposal.record, "The proposal")
     if state == "accepted":
-        imports.write(db, actor, "proposal", [record])
-        paper = _recognised(db, record).paper
-        assert paper is not None
-        proposal.paper_id = paper.id
+        (stored,) = catalogue.store(db, [record])
+        proposal.paper_id = stored.paper.id
+        if stored.is_new or stored.gained:
+            action = "paper.add" if stored.is_new else "paper.fill"
+            audit.record(db, actor, action, "paper", stored.paper.id, {"proposal": id})
     proposal.state, proposal.decided_by_id = state, curator
     db.flush()
     audit.record(db, actor, f"proposal.{state}", "proposal", id, {"title": record.title[:200]})

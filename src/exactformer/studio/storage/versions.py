@@ -27,7 +27,7 @@ OF_PAPERS = frozenset(
 """Tables whose rows are shown with one paper."""
 
 UNSEEN = frozenset(
-    "versions sessions audit_log pending_imports flags collections collection_items rates runs "
+    "versions sessions audit_log flags collections collection_items rates runs "
     "notices follows proposals".split()
 )
 """Tables that no shared page shows; numbers in its header are read with each reader's session."""

@@ -180,15 +180,6 @@ sa.Table(
     key("topic_id", to("topics"), index=True),
 )
 sa.Table(
-    "pending_imports",
-    tables,
-    key("id", sa.Integer),
-    column("owner_id", to("users"), index=True),
-    column("format", sa.String(20)),
-    column("records", sa.JSON),
-    column("created_at", MOMENT),
-)
-sa.Table(
     "reactions",
     tables,
     key("paper_id", to("papers")),
