@@ -41,10 +41,9 @@ from exactformer.studio.security.rates import Rates, SharedRates
 from exactformer.studio.settings import Settings
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.web import error_pages
-from exactformer.studio.web.page_cache import PageCache, Version
+from exactformer.studio.web.freshness import Freshness
 from exactformer.studio.web.rendering import STATIC
 from exactformer.studio.web.request import guard
-from exactformer.studio.web.shared_pages import SharedPages
 
 # In the order in which paths are tried: what is asked for most stands first.
 ROUTERS = [
@@ -95,7 +94,6 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.database = database
-    app.state.shared_pages = SharedPages()
     several = settings.workers > 1
     app.state.rates = SharedRates(database) if several else Rates()
     app.state.playground = Pool(Limits.of(settings))
@@ -117,23 +115,21 @@ def _layers(settings: Settings, database: Database) -> list[Middleware]:
         # Another site that makes its name point to this machine is not answered.
         layers.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))
     else:
-        cookie = sessions.cookie_name(settings)
-        version = content_version(settings, database)
-        layers.insert(0, Middleware(PageCache, version=version, cookie=cookie))
+        newest, cookie = newest_change(settings, database), sessions.cookie_name(settings)
+        layers.append(Middleware(Freshness, newest=newest, cookie=cookie))
     inner = Middleware(BodyLimit, limit=settings.body_bytes)
     return [Middleware(Heads), *layers, inner]
 
 
-def content_version(settings: Settings, database: Database) -> Callable[[], Awaitable[Version]]:
-    """Return what gives the version of all that pages show: the database and the stored runs."""
+def newest_change(settings: Settings, database: Database) -> Callable[[], Awaitable[object]]:
+    """Return what gives the newest change of all that pages show: the database and the stored runs."""
 
-    async def version() -> Version:
-        number = (
-            database.version() if database.is_sqlite else await run_in_threadpool(database.version)
-        )
-        return number, changed_at(settings.results)
+    async def newest() -> object:
+        read = database.newest
+        change = read() if database.is_sqlite else await run_in_threadpool(read)
+        return change, changed_at(settings.results)
 
-    return version
+    return newest
 
 
 class Shipped(StaticFiles):
