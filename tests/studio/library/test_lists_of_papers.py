@@ -90,12 +90,6 @@ def test_a_list_shows_verdicts_and_asks_as_often_for_many_papers_as_for_two(
     assert numbers[0] == numbers[1]
 
 
-def test_a_feed_of_papers_says_in_words_what_came_of_their_claims(client: Any, app: Any) -> None:
-    write_papers(app, range(2))
-    text = client.get("/feeds/papers.atom").text
-    assert text.count("Claims: 1 checked, 1 not checked.") == 2
-
-
 def test_a_page_past_the_end_leads_back_to_the_last(client: Any) -> None:
     page = client.get("/papers?page=99999").text
     assert "No paper fits" not in page

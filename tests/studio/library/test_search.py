@@ -17,6 +17,7 @@ from exactformer.studio.library.papers import SORTS, Browse
 from exactformer.studio.library.records import checked
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.storage.tables import Base
+from tests.studio.conftest import EITHER
 from tests.studio.support.desks import make_search_index, open_library
 from tests.studio.support.made_records import NAMES
 
@@ -27,7 +28,7 @@ def seeded(original: sqlite3.Connection) -> Iterator[Session]:
         yield db
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=EITHER)
 def either(request: pytest.FixtureRequest) -> Iterator[Session]:
     """The seeded library in either database."""
     if request.param == "sqlite":

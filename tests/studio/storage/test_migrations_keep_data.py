@@ -18,7 +18,6 @@ from exactformer.studio.library.tables import (
     Institution,
     Paper,
     PaperTopic,
-    PendingImport,
     Person,
     Topic,
 )
@@ -43,7 +42,7 @@ from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.storage.migrations import differences, downgrade, upgrade
-from exactformer.studio.storage.tables import Base, RateBucket, StoredRun
+from exactformer.studio.storage.tables import Base
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -101,12 +100,9 @@ def fill(db: Session) -> None:
     db.add(CollectionItem(collection_id=shelf.id, paper_id=here, position=1, note="first"))
     db.add(Flag(subject_kind="comment", subject_id=comment.id, reporter_id=anna.id, reason="why"))
     db.add(AuditEntry(actor_id=anna.id, action="x", subject_kind="paper", detail={"a": [1]}))
-    db.add(RateBucket(name="login", key="ada", full_at=1e9 + 0.25))
-    db.add(StoredRun(experiment="x", state="finished", total=1, cells=[{"a": 1}], seconds=0.5))
     db.add(Follow(paper_id=here, user_id=anna.id, anchor="table-1"))
     db.add(Notice(user_id=anna.id, kind="answer", paper_id=here, comment_id=comment.id))
     db.add(Proposal(proposer_id=anna.id, record={"title": "ζ"}))
-    db.add(PendingImport(owner_id=anna.id, format="bibtex", records=[{"title": "ζ"}]))
 
 
 @pytest.fixture

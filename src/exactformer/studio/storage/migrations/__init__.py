@@ -17,12 +17,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import DatabaseError as DriverError
 from sqlalchemy.exc import OperationalError
 
 from exactformer.studio.errors import DatabaseError
-from exactformer.studio.storage.engine import WRITERS_LOCK, Database
+from exactformer.studio.storage.dialects import lock_writers
+from exactformer.studio.storage.engine import Database
 from exactformer.studio.storage.tables import Base
 
 OWN_SEARCH = "search_"
@@ -60,8 +61,7 @@ def _alone(database: Database) -> Iterator[Connection]:
     """A transaction that no other process migrates beside."""
     try:
         with database.engine.execution_options(studio_writes=True).begin() as connection:
-            if not database.is_sqlite:
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})"))
+            lock_writers(connection)
             yield connection
     except OperationalError as error:
         raise DatabaseError(
