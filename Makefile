@@ -62,7 +62,7 @@ extras: wheel
 	for extra in fast cluster interpretability onnx models studio postgres parquet reproduce; do \
 		$(EMPTY) --dry-run "$$(echo .wheel/*.whl)[$$extra]" || exit 1; done
 
-# Pictures of every page of the studio, for its guide; NAMES="home map" takes some of them.
+# Pictures of pages of the studio, for its guide; NAMES="home map" takes some of them.
 screenshots: $(VENV)/.dev $(VENV)/.machine
 	$(BIN)/python -m tests.studio.support.screenshots $(NAMES)
 
