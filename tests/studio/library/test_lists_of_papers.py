@@ -34,7 +34,7 @@ def write_papers(app: Any, numbers: range) -> list[Paper]:
         for number in numbers
     ]
     with app.state.database.writing() as db:
-        made = catalogue.add(db, records)
+        made = [catalogue.add(db, record) for record in records]
         fang = db.scalar(select(Paper.id).where(Paper.slug == FANG))
         db.add_all(Citation(citing_id=paper.id, cited_id=fang) for paper in made)
     return made

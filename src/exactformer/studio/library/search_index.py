@@ -7,7 +7,7 @@ under a GIN index) written out word by word, so that no locale or dictionary has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Select, select, text
 from sqlalchemy.orm import Session
@@ -38,17 +38,11 @@ def index(db: Session, paper_ids: Sequence[int]) -> None:
         keep_documents(db, _documents(db, some), FIELDS)
 
 
-def index_all(
-    db: Session, batch: int = 2000, tell: Callable[[int], None] = lambda done: None
-) -> int:
-    """Index every paper anew; ``tell`` hears how many are done. Return their number."""
+def index_all(db: Session) -> None:
+    """Index every paper anew."""
     db.execute(text("DELETE FROM search_papers"))
-    done = 0
-    for some in chunks(db.scalars(select(Paper.id).order_by(Paper.id)).all(), batch):
+    for some in chunks(db.scalars(select(Paper.id).order_by(Paper.id)).all()):
         keep_documents(db, _documents(db, some), FIELDS)
-        done += len(some)
-        tell(done)
-    return done
 
 
 def _documents(db: Session, ids: Sequence[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:

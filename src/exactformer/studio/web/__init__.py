@@ -26,7 +26,6 @@ from exactformer.studio.web.types import Clean as Clean
 from exactformer.studio.web.types import FormBody as FormBody
 from exactformer.studio.web.types import HandleOf as HandleOf
 from exactformer.studio.web.types import Identifier as Identifier
-from exactformer.studio.web.types import LengthOf as LengthOf
 from exactformer.studio.web.types import Line as Line
 from exactformer.studio.web.types import Listing as Listing
 from exactformer.studio.web.types import Out as Out
