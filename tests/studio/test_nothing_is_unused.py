@@ -28,18 +28,18 @@ def test_every_function_class_and_constant_is_used() -> None:
     for path, text in SOURCES.items():
         if path.suffix != ".py" or "versions" in path.parts:
             continue
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                named = [] if node.decorator_list else [node.name]
-            elif isinstance(node, ast.Assign):
-                named = [each.id for each in node.targets if isinstance(each, ast.Name)]
-            else:
-                continue
-            unused += [
-                f"{path}: {name}"
-                for name in named
-                if counted[name] == 1 and not name.startswith("__")
-            ]
+        tree = ast.parse(text)
+        named = [
+            node.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and not node.decorator_list
+        ]
+        assigned = [node.targets for node in tree.body if isinstance(node, ast.Assign)]
+        named += [each.id for targets in assigned for each in targets if isinstance(each, ast.Name)]
+        unused += [
+            f"{path}: {name}" for name in named if counted[name] == 1 and not name.startswith("__")
+        ]
     assert [each for each in unused if each.rpartition(" ")[2] not in HOOKS] == []
 
 
