@@ -84,6 +84,8 @@ HandleOf = Annotated[str | None, BeforeValidator(lambda user: user and user.hand
 """The handle of an account, or of none."""
 SlugOf = Annotated[str | None, BeforeValidator(lambda paper: paper and paper.slug)]
 """The slug of a paper, or of none."""
+LengthOf = Annotated[int, BeforeValidator(len)]
+"""How many there are."""
 
 Item = TypeVar("Item")
 
