@@ -48,7 +48,8 @@ class Stored:
 
 def store(db: Session, records: Iterable[PaperRecord]) -> list[Stored]:
     """Write new papers, fill gaps of those that are there, and tie citations."""
-    stored, references = [], {}
+    stored: list[Stored] = []
+    references: dict[int, set[str]] = {}
     for record in records:
         known = match(db, record)
         if known is None:
