@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Any
 
@@ -54,30 +52,12 @@ def test_an_edit_against_an_old_version_is_refused(people: Any) -> None:
     assert history[0]["detail"] == {"year": [2022, 2021]}
 
 
-def test_an_import_goes_through_preview_and_confirmation(people: Any) -> None:
-    curator = people.curator.client
-    bibtex = b"@book{a, title={New}}\n@book{b, title={Attention is all you need}, year=2017}"
-    sent = curator.post("/api/v1/imports", files={"file": ("x.bib", bibtex)})
-    assert sent.status_code == 201
-    new, known = sent.json()["items"]
-    assert (new["new"], known["duplicate_of"][:12]) == (True, "vaswani-2017")
-    address = f"/api/v1/imports/{sent.json()['id']}"
-    assert curator.get(address).json()["items"] == [new, known]
-    assert people.reader.client.get(address).status_code == 403
-    assert people.admin.client.get(address).status_code == 404
-    done = curator.post(f"{address}/confirm").json()
-    assert (done["added"], done["unchanged"]) == (["new"], 1)
-    assert curator.delete(address).status_code == 404
-
-
 def test_everything_is_exported_in_each_format(client: Any) -> None:
     answer = client.get("/api/v1/export?format=json")
     assert 'filename="library.json"' in answer.headers["content-disposition"]
-    assert len(formats.read(answer.content)[1]) == 46
-    rows = list(csv.reader(io.StringIO(client.get("/api/v1/export?format=csv").text)))
-    assert len(rows) == 47
+    assert len(formats.read(answer.text)) == 46
     bibtex = client.get("/api/v1/export?format=bibtex")
-    assert len(formats.read(bibtex.content)[1]) == 46
+    assert len(formats.read(bibtex.text)) == 46
     one = client.get(f"{FANG}/export?format=bibtex").text
     assert one.count("@") == 1
     assert client.get("/api/v1/export?format=xml").status_code == 422

@@ -11,22 +11,6 @@ from typing import Any
 from tests.studio.support.people import People, Person
 
 API = "/api/v1"
-BIBTEX = b"""
-@article{yun2020,
-  title   = {Are Transformers universal approximators of sequence-to-sequence functions?},
-  author  = {Yun, Chulhee and Bhojanapalli, Srinadh and Rawat, Ankit Singh},
-  year    = {2020},
-  eprint  = {1912.10077},
-  archivePrefix = {arXiv}
-}
-@article{shannon1948,
-  title   = {A Mathematical Theory of Communication},
-  author  = {Shannon, Claude E.},
-  journal = {Bell System Technical Journal},
-  year    = {1948},
-  doi     = {10.1002/j.1538-7305.1948.tb01338.x}
-}
-"""
 REVIEW = {
     "summary": "Every token carries a direction $\\xi_k$. A *hard* maximum selects the token itself, "
     "and a block multiplies what it holds by $\\xi_k \\cdot x$ once more. Powers of linear forms "
@@ -57,7 +41,6 @@ class World:
     owner: Person
     reader: Person
     curator: Person
-    importer: Person
     admin: Person
     slug: str
     paper_id: int
@@ -68,14 +51,13 @@ class World:
     collection: int
     token: str
     flag: int
-    pending: int
     proposal: int
     user: int
     handle: str
     topic: str
 
     def person(self, who: str) -> Person | None:
-        """Who looks: the owner, the importer, or somebody of a role; nobody for a visitor."""
+        """Who looks: the owner, or somebody of a role; nobody for a visitor."""
         found: Person | None = None if who == "visitor" else getattr(self, who)
         return found
 
@@ -140,14 +122,12 @@ def build(people: People) -> World:
         f"/comments/{comments[2]['id']}/flags",
         json={"reason": "Belongs to another paper."},
     )
-    pending = said(curator, "POST", "/imports", files={"file": ("reading.bib", BIBTEX)})
     proposal = said(ada, "POST", "/proposals", json={"text": PROPOSED})
     said(ada, "PUT", f"{here}/follows", json={"paper": True, "claims": ["table-1"]})
     return World(
         owner=ada,
         reader=sofia,
         curator=curator,
-        importer=curator,
         admin=admin,
         slug=paper.slug,
         paper_id=paper.id,
@@ -158,7 +138,6 @@ def build(people: People) -> World:
         collection=shelf["id"],
         token=shelf["token"],
         flag=flag["id"],
-        pending=pending["id"],
         proposal=proposal["id"],
         user=sofia.id or 0,
         handle=ada.handle,
