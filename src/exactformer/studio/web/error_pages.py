@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -14,7 +13,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from exactformer.studio.errors import BusyError, LoginNeededError, StudioError, TooManyError
+from exactformer.studio.errors import LoginNeededError, StudioError, TooManyError
 from exactformer.studio.security.middleware import HEADERS
 from exactformer.studio.web.request import is_htmx, recognise, render, with_cookie, with_session
 
@@ -85,12 +84,7 @@ def _refused(request: Request, error: Exception) -> Response:
             return _log_in_first(request, str(error))
         except TooManyError as too_many:
             error = too_many
-    headers = {}
-    if isinstance(error, TooManyError):
-        headers["Retry-After"] = str(max(1, math.ceil(error.seconds)))
-    elif isinstance(error, BusyError):
-        headers["Retry-After"] = "5"
-    return answer(request, error.status, str(error), headers, getattr(error, "remedy", None))
+    return answer(request, error.status, str(error), error.headers, getattr(error, "remedy", None))
 
 
 def _log_in_first(request: Request, message: str) -> Response:

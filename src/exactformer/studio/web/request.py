@@ -172,7 +172,9 @@ def render_form(
 ) -> HTMLResponse:
     """Answer with a form; after a ``refusal`` with its status, and its words as ``problem``."""
     status, problem = (refusal.status, str(refusal)) if refusal else (200, "")
-    return render(request, template, status=status, problem=problem, **context)
+    response = render(request, template, status=status, problem=problem, **context)
+    response.headers.update(refusal.headers if refusal else {})
+    return response
 
 
 @dataclass(frozen=True)
