@@ -9,7 +9,7 @@ import pytest
 
 from exactformer.studio.evidence import evidence
 from exactformer.studio.evidence.claims import ClaimView
-from exactformer.studio.library import seeds
+from exactformer.studio.library import formats, seeds
 from exactformer.studio.library.seeds import work
 from tests.studio.support.markup_rules import violations
 
@@ -128,7 +128,9 @@ def test_a_curator_edits_and_everybody_sees_the_history(people: Any) -> None:
     page = people.visitor.client.get(FANG).text
     assert "Zero &lt;b&gt;error&lt;/b&gt;" in page
     assert "Purdue" in page
-    assert "Attention Enables Zero" in people.visitor.client.get(f"{FANG}/history").text
+    history = people.visitor.client.get(f"{FANG}/history").text
+    assert "Attention Enables Zero" in history
+    assert people.curator.handle in history.lower()
     assert curator.post(f"{FANG}/edit", data=form).status_code == 409  # the version is an old one
 
 
@@ -182,3 +184,21 @@ def test_a_pasted_text_is_imported_and_what_is_bad_in_it_is_listed(people: Any) 
     assert refused.status_code == 422
     assert "no format</textarea>" in refused.text
     assert client.post("/imports", data={"text": ""}).status_code == 422
+
+
+@pytest.mark.parametrize(("who", "status"), [("visitor", 401), ("reader", 403)])
+def test_edits_are_for_curators(people: Any, who: str, status: int) -> None:
+    client = getattr(people, who).take_session().client
+    assert client.get(f"{FANG}/edit").status_code == status
+    assert client.post(f"{FANG}/edit", data={"title": "Mine"}).status_code == status
+
+
+def test_everything_is_exported_in_each_format(client: Any) -> None:
+    answer = client.get("/api/v1/export?format=json")
+    assert 'filename="library.json"' in answer.headers["content-disposition"]
+    assert len(formats.read(answer.content)[1]) == 46
+    bibtex = client.get("/api/v1/export?format=bibtex")
+    assert len(formats.read(bibtex.content)[1]) == 46
+    one = client.get(f"/api/v1{FANG}/export?format=bibtex").text
+    assert one.count("@") == 1
+    assert client.get("/api/v1/export?format=xml").status_code == 422

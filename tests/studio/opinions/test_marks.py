@@ -17,7 +17,9 @@ from exactformer.studio.opinions.threads import discussion, single
 from exactformer.studio.opinions.views import show_comments
 from exactformer.studio.security.actor import VISITOR
 from exactformer.studio.settings import Rate
+from tests.studio.support.forms import send
 from tests.studio.support.shelves import SLUG, add_paper
+from tests.studio.support.worlds import commented
 
 REVIEW = ReviewDraft(summary="A clean construction.")
 HTMX = {"HX-Request": "true"}
@@ -165,8 +167,7 @@ def test_one_finds_what_one_has_marked(desk):
 def comment(app, people):
     """The number of a comment of the reader's, on a paper of its own."""
     add_paper(app)
-    path = f"/api/v1/papers/{SLUG}/comments"
-    return people.reader.client.post(path, json={"body": "A remark."}).json()["id"]
+    return commented(people.reader, people.reader.client.get(f"/papers/{SLUG}"), body="A remark.")
 
 
 def test_the_form_leads_back_and_htmx_gets_the_button(people, comment):
@@ -183,22 +184,11 @@ def test_the_form_leads_back_and_htmx_gets_the_button(people, comment):
 
 
 def test_authors_and_visitors_see_the_count_and_no_button(people, comment):
-    people.other.client.put(f"/api/v1/comments/{comment}/useful")
+    send(people.other, f"/comments/{comment}", f"/comments/{comment}/useful", on=True)
     for person in (people.reader, people.visitor):
         page = person.client.get(f"/papers/{SLUG}").text
         assert "Useful to 1 reader" in page
         assert f"useful-comment-{comment}" not in page
-
-
-def test_programs_mark_read_and_take_back(people, comment):
-    path = f"/api/v1/comments/{comment}"
-    client = people.other.client
-    assert client.put(f"{path}/useful").json() == {"count": 1, "mine": True}
-    assert client.get(path).json()["useful"] == {"count": 1, "mine": True}
-    assert people.visitor.client.get(f"{path}/useful").json() == {"count": 1, "mine": False}
-    (mark,) = client.get("/api/v1/useful").json()["items"]
-    assert (mark["kind"], mark["id"], mark["paper"]) == ("comment", comment, SLUG)
-    assert client.delete(f"{path}/useful").json() == {"count": 0, "mine": False}
 
 
 def test_marks_need_the_token_and_have_a_rate(app, people, comment):

@@ -6,6 +6,7 @@ The first reader is the owner of what `World` names; others agree, answer and co
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +87,14 @@ def done(person: Person, page: Any, action: str = "", **values: Any) -> Any:
     return follow(person, send(person, page, action, **values))
 
 
+def shelved(person: Person, title: str, papers: Iterable[str]) -> int:
+    """Begin a collection and put papers into it; its number."""
+    shelf = number_in(str(done(person, "/collections", title=title).url), "/collections/")
+    for paper in papers:
+        done(person, f"/papers/{paper}", f"/papers/{paper}/collect", add=shelf)
+    return shelf
+
+
 def commented(person: Person, page: Any, **values: Any) -> int:
     """Write a comment in the form of a page; its number."""
     action = next(to for to, _ in Forms(page.text).found if to.endswith("/comments"))
@@ -98,6 +107,11 @@ def number_in(text: str, before: str) -> int:
     found = re.search(f"{re.escape(before)}(\\d+)", text)
     assert found, (before, text)
     return int(found[1])
+
+
+def listed(page: Any) -> list[str]:
+    """The addresses of the papers on a page that lists some."""
+    return re.findall(r'entry__title"><a href="(/papers/[^"]+)"', page.text)
 
 
 def three_papers(database: Any) -> list[Any]:
@@ -139,11 +153,9 @@ def build(people: People) -> World:
     clearer = f"{COMMENTS[0][1]} Or is there a better spread?"
     done(ada, f"/comments/{question}/edit", body=clearer)
     commented(emmy, emmy.client.get(f"/comments/{question}/answer"), body=ANSWER)
-    shelf = number_in(str(done(ada, "/collections", title=SHELF["title"]).url), "/collections/")
-    done(ada, f"/collections/{shelf}", **SHELF)
-    for each in (paper, other):
-        done(ada, f"/papers/{each.slug}", f"/papers/{each.slug}/collect", add=shelf)
+    shelf = shelved(ada, SHELF["title"], (paper.slug, other.slug))
     place = f"/collections/{shelf}"
+    done(ada, place, **SHELF)
     done(ada, place, f"{place}/items/{paper.id}/note", note="Start here.")
     shared = done(ada, place, f"{place}/sharing", visibility="link").text
     done(emmy, f"/comments/{caveat}/flag", reason="Belongs to another paper.")
