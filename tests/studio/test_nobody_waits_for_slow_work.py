@@ -1,13 +1,9 @@
-"""What takes long is done when others may write again: rendering texts, comparing with the library.
-
-A hostile text takes a good part of a second, a preview of thousands of records several.
-"""
+"""Texts are rendered when others may write again: a hostile one takes a good part of a second."""
 
 from __future__ import annotations
 
 import pytest
 
-from exactformer.studio.library import imports
 from exactformer.studio.web import markup
 from tests.studio.support.shelves import SLUG, add_paper
 from tests.studio.support.worlds import done, number_in
@@ -62,22 +58,9 @@ def test_of_notes_in_collections(people, rendered):
     assert "Read *this*" in rendered
 
 
-def test_previews_of_imports(app, people, monkeypatch):
-    preview, previewed = imports.preview, []
-
-    def watched(db, records):
-        assert not app.state.database._writer.locked()
-        previewed.append(len(records))
-        return preview(db, records)
-
-    monkeypatch.setattr(imports, "preview", watched)
-    file = {"file": ("one.bib", b"@article{a, title={A title of its own}}")}
-    assert "1 new paper" in done(people.curator, "/imports", files=file).text
-    assert previewed == [1]
-
-
-def test_a_file_that_cannot_be_read_needs_no_writer(app, people, monkeypatch):
+def test_a_text_that_cannot_be_read_needs_no_writer(app, people, monkeypatch):
     curator = people.curator
     monkeypatch.setattr(app.state.database, "writing", None)
-    answer = curator.client.post("/imports", files={"file": ("none.bib", b"no format")})
-    assert answer.status_code == 422
+    assert (
+        curator.client.post("/propose", data={"what": "@article{a, title={open"}).status_code == 422
+    )

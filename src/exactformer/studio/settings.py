@@ -56,7 +56,6 @@ class Settings:
     playground_workers: int = 2
 
     body_bytes: int = 1 << 20
-    upload_bytes: int = 16 << 20
     session_seconds: float = 14 * 24 * 3600
     visit_seconds: float = 12 * 3600
     visit_rate: Rate = Rate(120, 60)
@@ -75,11 +74,6 @@ class Settings:
     explore_rate: Rate = Rate(1200, 60)
     writing_rate: Rate = Rate(60, 60)
     preview_rate: Rate = Rate(120, 60)
-    fetch_hosts: tuple[str, ...] = ()
-    """Hosts from which records of papers are fetched; none unless the owner lists them."""
-    fetch_seconds: float = 10.0
-    fetch_bytes: int = 1 << 20
-    fetch_rate: Rate = Rate(10, 300)
 
     def to_json(self) -> str:
         """Write all settings, for another process."""
@@ -96,6 +90,5 @@ class Settings:
         for each in fields(cls):
             if isinstance(told[each.name], dict):
                 told[each.name] = Rate(**told[each.name])
-        told["fetch_hosts"] = tuple(told["fetch_hosts"])
         told["results"] = Path(told["results"]) if told["results"] else None
         return cls(**told)

@@ -54,7 +54,7 @@ def test_the_menu_offers_what_ones_role_may_do(people: People) -> None:
     everybody = {"/", "/papers", "/claims", "/map", "/playground", "/collections"}
     assert offered(people.visitor.client) == everybody | {"/login", "/register"}
     reader = everybody | {"/account", "/logout", "/notices", "/proposals"}
-    curator = reader | {"/imports", "/moderation", "/audit"}
+    curator = reader | {"/moderation", "/audit"}
     assert offered(people.reader.client) == reader
     assert offered(people.curator.client) == curator
     assert offered(people.admin.client) == curator | {"/admin/users"}

@@ -59,11 +59,11 @@ def test_an_admin_gives_a_role_and_shuts_out(visit: Visit, live_people: People) 
     admin.get_by_label(f"Role of {reader.handle}").select_option("curator")
     with admin.expect_navigation():
         admin.get_by_role("button", name=f"Set the role of {reader.handle}").click()
-    assert theirs.goto("/imports").status == 200
+    assert theirs.goto("/moderation").status == 200
     admin.goto(f"/admin/users?q={reader.handle}")
     with admin.expect_navigation():
         admin.get_by_role("button", name=f"Disable {reader.handle}").click()
-    assert theirs.goto("/imports").status == 401
+    assert theirs.goto("/moderation").status == 401
     visit.expect("status of 401")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library import imports, papers, search, search_index, seeds
+from exactformer.studio.library import catalogue, papers, search, search_index, seeds
 from exactformer.studio.library.names import words
 from exactformer.studio.library.papers import SORTS, Browse
 from exactformer.studio.library.records import checked
@@ -138,13 +138,13 @@ def test_pages_follow_each_other_without_gaps(either: Session) -> None:
 def test_a_paper_is_found_by_every_word_of_its_title(blank: sqlite3.Connection, title: str) -> None:
     record = checked({"title": title}, "made")
     with open_library(blank) as db:
-        imports.store(db, [record])
+        catalogue.store(db, [record])
         for word in words(record.title):
             assert found(db, f"{word} ") == [record.title]
 
 
 def test_the_index_follows_every_change(library: Session) -> None:
-    imports.store(library, [checked({"title": "Before", "authors": [{"name": "Ada"}]}, "made")])
+    catalogue.store(library, [checked({"title": "Before", "authors": [{"name": "Ada"}]}, "made")])
     paper = library.query(Paper).one()
     paper.title = "After"
     search_index.index(library, [paper.id])

@@ -55,7 +55,7 @@ def test_every_link_of_the_list_leads_to_a_page_that_keeps_the_rest_of_the_state
     asked = {"node": works["paper"], "kinds": "paper,person", "depth": "2"}
     page = client.get("/map", params=asked).text
     links = re.findall(r'href="(/map\?[^"]+)" aria-label="(\w+)', page)
-    assert {word for _, word in links} >= {"Focus", "Path"}
+    assert {word for _, word in links} >= {"Focus", "Expand"}
     for link, word in links:
         query = parse_qs(urlsplit(link.replace("&amp;", "&")).query)
         assert query["kinds"] == ["paper,person"]
@@ -74,25 +74,16 @@ def test_expanding_shows_more_and_collapsing_leads_back(client, works):
     assert nodes(client.get(collapse[1].replace("&amp;", "&")).text) == nodes(before)
 
 
-def test_a_path_is_shown_in_its_order(client, works):
-    page = client.get("/map", params={"node": works["person"], "to": works["far"]}).text
-    assert "3 steps apart." in page
-    steps = re.findall(r'data-node="([a-z]+:\d+)"[^>]*data-step="(\d)"', page)
-    chain = [works[name] for name in ("person", "paper", "middle", "far")]
-    assert steps == [(node, str(i)) for i, node in enumerate(chain)]
-
-
 def test_forms_without_a_script_send_kinds_one_by_one(client, works):
     asked = [("node", works["paper"]), ("kinds", "person"), ("kinds", "topic")]
     page = client.get("/map", params=asked).text
     assert nodes(page) == {works["paper"], works["person"], works["topic"]}
 
 
-def test_nodes_are_found_by_name_with_the_way_to_them(client, works):
+def test_nodes_are_found_by_name(client, works):
     for address in ("/map", "/map/found"):
         page = client.get(address, params={"q": "mapova", "node": works["paper"]}).text
         assert f"/map?node={works['person']}" in page
-        assert f"/map?node={works['paper']}&amp;to={works['person']}" in page
     assert "Nothing is called “<b>”" not in client.get("/map/found", params={"q": "<b>"}).text
 
 

@@ -1,7 +1,7 @@
 """Who may do what: every route of the studio, and what it answers to whom.
 
 The columns are a visitor (with a session, but no account), a reader who owns nothing of what is
-asked for, the reader who owns it (for imports: the curator who uploaded), a curator and an admin.
+asked for, the reader who owns it, a curator and an admin.
 Everyone sends the same, well-formed request, with the token of the own session. 303 is a form that
 has done its work; 401 asks to log in; 404 for what one may not even know of.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.studio.support.people import PASSWORD
-from tests.studio.support.worlds import BIBTEX, REVIEW, World
+from tests.studio.support.worlds import REVIEW, World
 
 ROLES = ("visitor", "reader", "owner", "curator", "admin")
 
@@ -25,8 +25,6 @@ GET    /help                                              200 200 200 200 200
 GET    /papers                                            200 200 200 200 200
 GET    /claims                                            200 200 200 200 200
 GET    /papers/{slug}/claims/{anchor}                     200 200 200 200 200
-GET    /papers/{slug}/card.png                            200 200 200 200 200
-GET    /papers/{slug}/claims/{anchor}/card.png            200 200 200 200 200
 GET    /source/{path:path}                                200 200 200 200 200
 GET    /experiments/{name}/run                            200 200 200 200 200
 POST   /experiments/{name}/runs                           401 303 303 303 303
@@ -46,7 +44,6 @@ GET    /playground/couplings                              200 200 200 200 200
 GET    /playground/programs                               200 200 200 200 200
 GET    /api/v1/map                                        200 200 200 200 200
 GET    /api/v1/map/search                                 200 200 200 200 200
-GET    /api/v1/map/path                                   200 200 200 200 200
 GET    /api/v1/playground/polynomial/parse                200 200 200 200 200
 GET    /api/v1/playground/polynomial                      200 200 200 200 200
 GET    /api/v1/playground/polynomial/trace                200 200 200 200 200
@@ -64,11 +61,6 @@ GET    /api/v1/playground/programs/script.py              200 200 200 200 200
 
 GET    /papers/{slug}/edit                                401 403 403 200 200
 POST   /papers/{slug}/edit                                401 403 403 303 303
-GET    /imports                                           401 403 200 200 200
-POST   /imports                                           401 403 303 303 303
-GET    /imports/{id}                                      401 403 200 404 404
-POST   /imports/{id}/confirm                              401 403 303 404 404
-POST   /imports/{id}/discard                              401 403 303 404 404
 GET    /api/v1/papers                                     200 200 200 200 200
 GET    /api/v1/papers/{slug}                              200 200 200 200 200
 PATCH  /api/v1/papers/{slug}                              401 403 403 200 200
@@ -86,19 +78,11 @@ GET    /api/v1/people/{id}                                200 200 200 200 200
 GET    /api/v1/institutions/{id}                          200 200 200 200 200
 GET    /api/v1/topics                                     200 200 200 200 200
 GET    /api/v1/search                                     200 200 200 200 200
-GET    /api/v1/imports                                    401 403 200 200 200
-POST   /api/v1/imports                                    401 403 201 201 201
-GET    /api/v1/imports/{id}                               401 403 200 404 404
-POST   /api/v1/imports/{id}/confirm                       401 403 200 404 404
-DELETE /api/v1/imports/{id}                               401 403 204 404 404
 
 GET    /notices                                           401 200 200 200 200
 POST   /notices/read                                      401 303 303 303 303
 GET    /papers/{slug}/follow                              401 200 200 200 200
 POST   /papers/{slug}/follow                              401 303 303 303 303
-GET    /feeds/papers.atom                                 200 200 200 200 200
-GET    /feeds/claims.atom                                 200 200 200 200 200
-GET    /papers/{slug}/activity.atom                       200 200 200 200 200
 GET    /api/v1/notices                                    401 200 200 200 200
 POST   /api/v1/notices/read                               401 200 200 200 200
 GET    /api/v1/follows                                    401 200 200 200 200
@@ -240,13 +224,10 @@ POLYNOMIAL = {"params": {"p": "x^2 + y"}}
 CONTENT: dict[str, dict[str, Any]] = {
     "POST /papers/{slug}/edit": {"data": {"title": "Another title"}},
     "PATCH /api/v1/papers/{slug}": {"json": {"title": "Another title"}},
-    "POST /imports": {"files": {"file": ("reading.bib", BIBTEX)}},
-    "POST /api/v1/imports": {"files": {"file": ("reading.bib", BIBTEX)}},
     "GET /api/v1/search": {"params": {"q": "attention"}},
     "GET /map/found": {"params": {"q": "attention"}},
     "GET /api/v1/map": {"params": {"node": "paper:1"}},
     "GET /api/v1/map/search": {"params": {"q": "attention"}},
-    "GET /api/v1/map/path": {"params": {"from": "paper:1", "to": "paper:2"}},
     "GET /api/v1/playground/polynomial/parse": POLYNOMIAL,
     "GET /api/v1/playground/polynomial": POLYNOMIAL,
     "GET /api/v1/playground/polynomial/trace": {"params": {"p": "x^2 + y", "x": "0,0"}},
@@ -358,9 +339,7 @@ def request_of(row: Row, world: World) -> Request:
         "name": EXPERIMENT,
         "slug": _slug(row, world),
     }
-    values |= {"id": world.pending if "/imports/" in row.path else 1}
-    if "/proposals/" in row.path:
-        values |= {"id": world.proposal}
+    values |= {"id": world.proposal if "/proposals/" in row.path else 1}
     values |= {
         "kind": "png" if "figures" in row.path else "useful",
         "subject_id": values.get(row.path.split("/")[1].rstrip("s")),

@@ -13,22 +13,6 @@ from typing import Any
 from tests.studio.support.forms import Forms, follow, send
 from tests.studio.support.people import People, Person
 
-BIBTEX = b"""
-@article{yun2020,
-  title   = {Are Transformers universal approximators of sequence-to-sequence functions?},
-  author  = {Yun, Chulhee and Bhojanapalli, Srinadh and Rawat, Ankit Singh},
-  year    = {2020},
-  eprint  = {1912.10077},
-  archivePrefix = {arXiv}
-}
-@article{shannon1948,
-  title   = {A Mathematical Theory of Communication},
-  author  = {Shannon, Claude E.},
-  journal = {Bell System Technical Journal},
-  year    = {1948},
-  doi     = {10.1002/j.1538-7305.1948.tb01338.x}
-}
-"""
 REVIEW = {
     "summary": "Every token carries a direction $\\xi_k$. A *hard* maximum selects the token itself, "
     "and a block multiplies what it holds by $\\xi_k \\cdot x$ once more. Powers of linear forms "
@@ -59,7 +43,6 @@ class World:
     owner: Person
     reader: Person
     curator: Person
-    importer: Person
     admin: Person
     slug: str
     paper_id: int
@@ -70,14 +53,13 @@ class World:
     collection: int
     token: str
     flag: int
-    pending: int
     proposal: int
     user: int
     handle: str
     topic: str
 
     def person(self, who: str) -> Person | None:
-        """Who looks: the owner, the importer, or somebody of a role; nobody for a visitor."""
+        """Who looks: the owner, or somebody of a role; nobody for a visitor."""
         found: Person | None = None if who == "visitor" else getattr(self, who)
         return found
 
@@ -159,8 +141,6 @@ def build(people: People) -> World:
     done(ada, place, f"{place}/items/{paper.id}/note", note="Start here.")
     shared = done(ada, place, f"{place}/sharing", visibility="link").text
     done(emmy, f"/comments/{caveat}/flag", reason="Belongs to another paper.")
-    file = {"file": ("reading.bib", BIBTEX)}
-    pending = number_in(str(done(curator, "/imports", files=file).url), "/imports/")
     record = send(ada, "/propose", what=PROPOSED)
     done(ada, record, "/proposals")
     done(ada, f"{here}/follow", paper=True, claims=["table-1"])
@@ -168,7 +148,6 @@ def build(people: People) -> World:
         owner=ada,
         reader=sofia,
         curator=curator,
-        importer=curator,
         admin=admin,
         slug=paper.slug,
         paper_id=paper.id,
@@ -179,7 +158,6 @@ def build(people: People) -> World:
         collection=shelf,
         token=shared.partition("/c/")[2].partition('"')[0],
         flag=number_in(curator.client.get("/moderation").text, "/moderation/"),
-        pending=pending,
         proposal=number_in(curator.client.get("/proposals").text, "/proposals/"),
         user=sofia.id or 0,
         handle=ada.handle,

@@ -1,20 +1,21 @@
 """Records into the library and out of it: papers with their people, houses, topics, claims, citations.
 
-:func:`add` writes new papers, :func:`fill` completes one that is there and never overwrites;
-:func:`overwrite` does. All keep the search index in step. Permission is the caller's business.
+:func:`store` writes records: new papers by :func:`add`; one that is there is completed by
+:func:`fill`, which never overwrites. :func:`overwrite` does. All keep the search index in step.
+Permission is the caller's business.
 :func:`record` and :func:`records` are the way out, and the form edits are made in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session, selectinload
 from sqlalchemy.orm.interfaces import ORMOption
 
-from exactformer.studio.library.matches import resolve
+from exactformer.studio.library.matches import match, resolve
 from exactformer.studio.library.names import family_name, normalised, slugified
 from exactformer.studio.library.records import AuthorRecord, ClaimRecord, PaperRecord, keys
 from exactformer.studio.library.search_index import index
@@ -31,13 +32,37 @@ from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import chunks
 
 PLAIN_FIELDS = tuple(
-    "abstract year source open_access doi arxiv_id openalex_id url "
+    "abstract year source open_access doi arxiv_id url "
     "code_url code_note data_url data_note".split()
 )
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What a record has become: a new paper, or one that was there and gained some fields."""
+
+    paper: Paper
+    is_new: bool
+    gained: tuple[str, ...] = ()
+
+
+def store(db: Session, records: Iterable[PaperRecord]) -> list[Stored]:
+    """Write new papers, fill gaps of those that are there, and tie citations."""
+    stored, references = [], {}
+    for record in records:
+        known = match(db, record)
+        if known is None:
+            stored.append(Stored(add(db, [record])[0], is_new=True))
+        else:
+            paper = db.get_one(Paper, known)
+            stored.append(Stored(paper, is_new=False, gained=tuple(fill(db, paper, record))))
+        references.setdefault(stored[-1].paper.id, set()).update(record.references)
+    cite(db, references)
+    return stored
+
+
 def add(db: Session, records: Sequence[PaperRecord]) -> list[Paper]:
-    """Write new papers. Which records are new is the caller's to find out (``matches``)."""
+    """Write new papers. Which records are new is the caller's to find out."""
     shelf = _Shelf(db, records)
     papers = [_paper(shelf, record) for record in records]
     db.add_all(papers)
@@ -329,6 +354,5 @@ def _bare(paper: Paper) -> PaperRecord:
         year=paper.year,
         doi=paper.doi,
         arxiv_id=paper.arxiv_id,
-        openalex_id=paper.openalex_id,
         authors=first,
     )

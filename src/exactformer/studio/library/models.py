@@ -40,7 +40,6 @@ class PaperChange(Body):
     open_access: bool | None = None
     doi: Annotated[Clean, Field(max_length=250)] | None = None
     arxiv_id: Annotated[Clean, Field(max_length=100)] | None = None
-    openalex_id: Annotated[Clean, Field(max_length=100)] | None = None
     url: Address | None = None
     code_url: Address | None = None
     code_note: Short | None = None
@@ -63,7 +62,6 @@ class PaperOut(Out):
     open_access: bool | None
     doi: str | None
     arxiv_id: str | None
-    openalex_id: str | None
     url: str
     code_url: str
     code_note: str

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from exactformer.studio import web
 from exactformer.studio.errors import ConflictError, InvalidError, StudioError
-from exactformer.studio.evidence import claims, demonstrations, evidence, runs
+from exactformer.studio.evidence import claims, demonstrations, runs
 from exactformer.studio.evidence.claims import Wanted
 from exactformer.studio.library import edits, exports, papers, people, search
 from exactformer.studio.library.catalogue import record
@@ -36,9 +36,7 @@ from exactformer.studio.library.papers import SORTS, Browse, Sort
 from exactformer.studio.library.records import Kind, to_dict
 from exactformer.studio.library.tables import PAPER_KINDS, Paper
 from exactformer.studio.opinions import panel
-from exactformer.studio.opinions.panel import Bar, Own
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.web.shared_pages import stand_in
 
 pages = APIRouter(tags=["papers"], include_in_schema=False)
 api = APIRouter(prefix="/api/v1", tags=["papers"])
@@ -145,34 +143,10 @@ def find_words(
 
 
 @pages.get("/papers/{slug}")
-async def paper_page(
-    request: Request, db: web.ReadSession, actor: web.CurrentActor, slug: str
-) -> Response:
+def paper_page(read: web.Read, slug: str) -> Response:
     """Show a paper: what it is, what it claims and what came of it, what readers think."""
-    results = web.settings_of(request).results
-    numbers, own = await web.near(request, _known_to, db, actor, slug)
-    reader = actor if own.has_written else stand_in(actor)
-
-    def read() -> tuple[dict[str, Any], Bar]:
-        context = _page(db, reader, slug, results)
-        return context, panel.Own().mark(context["opinions"])
-
-    return await web.render_shared(
-        request,
-        "papers/page.html",
-        (*numbers, evidence.changed_at(results)),
-        reader,
-        read,
-        {"opinions/_bar.html": (own, lambda bar: {"opinions": own.mark(bar)})},
-        own.marks,
-    )
-
-
-def _known_to(db: Session, actor: Actor, slug: str) -> tuple[tuple[int, ...], Own]:
-    """Return the version of a paper's page, and what the reader has to do with it."""
-    connection = db.connection()
-    paper_id, *numbers = papers.version(connection, slug)
-    return tuple(numbers), panel.own(connection, actor, paper_id)
+    results = web.settings_of(read.request).results
+    return read.render("papers/page.html", **_page(read.db, read.actor, slug, results))
 
 
 def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[str, Any]:

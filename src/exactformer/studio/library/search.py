@@ -144,14 +144,13 @@ SHORTEST = 4
 
 
 def by_identifier(db: Session, typed: str) -> int | None:
-    """Return the id of the paper with this arXiv id, DOI, OpenAlex id or web address, if it is one."""
+    """Return the id of the paper with this arXiv id, DOI or web address, if it is one."""
     typed = typed.strip()
     conditions = [
         column == value
         for column, value in (
             (Paper.arxiv_id, names.arxiv_id(typed)),
             (Paper.doi, names.doi(typed)),
-            (Paper.openalex_id, names.openalex_id(typed)),
             (Paper.url, names.web_address(typed)),
         )
         if value

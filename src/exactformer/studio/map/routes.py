@@ -1,4 +1,4 @@
-"""The research map: slices, nodes by name, shortest paths; for programs, then the page."""
+"""The research map: slices and nodes by name; for programs, then the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from starlette.responses import Response
 from exactformer.studio import web
 from exactformer.studio.evidence import claims
 from exactformer.studio.map.nodes import search
-from exactformer.studio.map.paths import shortest_path
 from exactformer.studio.map.relations import KINDS, Key
 from exactformer.studio.map.slices import explore, start
 from exactformer.studio.map.views import LIMIT, State, look
@@ -61,16 +60,6 @@ class SliceOut(web.Out):
     left_out: dict[str, int]
 
 
-class RouteOut(web.Out):
-    """A path. Without nodes, ``exhausted`` says whether there is certainly none."""
-
-    nodes: list[NodeOut]
-    edges: list[EdgeOut]
-    visited: int
-    exhausted: bool
-    sentence: str
-
-
 @api.get("", response_model=SliceOut)
 def read_slice(
     db: web.ReadSession,
@@ -96,17 +85,6 @@ def find_nodes(
     return {"items": found, "total": len(found)}
 
 
-@api.get("/path", response_model=RouteOut)
-def find_path(
-    db: web.ReadSession,
-    source: Annotated[NodeName, Query(alias="from")],
-    target: Annotated[NodeName, Query(alias="to")],
-    kinds: Kinds = ALL,
-) -> Any:
-    """Return a shortest path between two nodes, through nodes of the given kinds."""
-    return shortest_path(db, Key.parse(source), Key.parse(target), split(kinds))
-
-
 def split(text: str) -> tuple[str, ...]:
     """Read a list with commas, each thing once."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
@@ -130,7 +108,6 @@ class Asked(BaseModel):
     kinds: Annotated[list[web.Clean], Field(max_length=len(KINDS))] = []
     limit: Annotated[int, Field(ge=1, le=200)] = LIMIT
     expanded: Annotated[web.Clean, Field(max_length=900)] = ""
-    to: Annotated[web.Clean, Field(max_length=40)] = ""
     q: Annotated[web.Clean, Field(max_length=200)] = ""
 
     def state(self, db: Session) -> State | None:
@@ -144,7 +121,6 @@ class Asked(BaseModel):
             split(",".join(self.kinds)) or KINDS,
             self.limit,
             keys(self.expanded),
-            Key.parse(self.to) if self.to else None,
         )
 
 

@@ -25,7 +25,6 @@ from exactformer.studio.opinions.tables import (
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit, upserts
 from exactformer.studio.storage.slices import Slice, cut
-from exactformer.studio.storage.versions import touch
 
 Mark: TypeAlias = type[ReviewMark] | type[CommentMark]
 Kind = Literal["review", "comment"]
@@ -100,7 +99,6 @@ def vote(db: Session, actor: Actor, paper: Paper, value: int) -> Tally:
         raise InvalidError(f"a vote is 1 (like), -1 (dislike) or 0 (none), not {value}")
     before = _vote(db, user_id, paper)
     key = {"paper_id": paper.id, "user_id": user_id}
-    touch(db, paper.id)
     if value == 0:
         db.execute(delete(Vote).filter_by(**key))
     else:
@@ -170,7 +168,6 @@ def _switch(
 ) -> bool:
     """Add the actor's row for ``paper``, or take it away; return whether that changed anything."""
     key = {"paper_id": paper.id, "user_id": actor.require("reader"), **more}
-    touch(db, paper.id)
     return upserts.switch(db, model, key, on)
 
 

@@ -24,7 +24,6 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.slices import Slice, cut
 from exactformer.studio.storage.upserts import add
-from exactformer.studio.storage.versions import touch
 from exactformer.studio.web.markup import prose
 from exactformer.studio.web.types import Clean, stated
 
@@ -72,7 +71,6 @@ def write(db: Session, actor: Actor, paper: Paper, draft: ReviewDraft) -> Review
     """Write the actor's review of ``paper``; one she deleted is taken up again."""
     author_id = actor.require("reader")
     values = draft.checked()
-    touch(db, paper.id)
     earlier = mine(db, actor, paper)
     if earlier is not None and earlier.state == "deleted":
         earlier.state = "hidden" if _was_hidden(db, earlier) else "visible"

@@ -14,10 +14,7 @@ from exactformer.studio.errors import ConflictError, InvalidError, StudioError
 from exactformer.studio.library.edits import PaperForm, fields_of, form_of, with_identifiers
 from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.proposals import service
-from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.proposals.service import State
-from exactformer.studio.security.actor import Actor
-from exactformer.studio.security.rates import limit
 
 api = APIRouter(prefix="/api/v1/proposals", tags=["proposals"])
 pages = APIRouter(include_in_schema=False)
@@ -27,14 +24,8 @@ Decided = Literal["accepted", "declined"]
 What = Annotated[web.Clean, Form(max_length=service.LONGEST + 1000)]
 
 
-def fetcher_of(request: Request) -> Fetcher:
-    """Return what fetches for this studio, within what its owner allows."""
-    fetcher: Fetcher = request.app.state.fetcher
-    return fetcher
-
-
 class NewProposal(web.Body):
-    """A record in a format that imports read, or an identifier that the server may look up."""
+    """A record in BibTeX or our JSON, or an identifier."""
 
     text: Annotated[web.Clean, Field(min_length=1, max_length=service.LONGEST)]
 
@@ -66,24 +57,15 @@ def paste(request: Request, actor: web.CurrentActor) -> HTMLResponse:
 @pages.post("/propose", dependencies=web.WRITING)
 def read(request: Request, actor: web.CurrentActor, what: What = "") -> Response:
     """Read what was pasted, and show the record to complete; nothing is stored yet."""
-    fetcher = _fetcher(request, actor)
+    actor.require("reader")
     try:
         with web.database_of(request).session() as db:
-            reading = service.read(db, fetcher, what)
+            reading = service.read(db, what)
     except StudioError as refusal:
         return _pasting(request, what, refusal)
     if reading.paper is not None:
         return _pasting(request, what, here=(reading.paper.slug, reading.paper.title))
     return _completing(request, form_of(reading.fields), note=reading.note)
-
-
-def _fetcher(request: Request, actor: Actor) -> Fetcher:
-    """Return what fetches for a reader, within her rate."""
-    actor.require("reader")
-    fetcher = fetcher_of(request)
-    if fetcher.hosts:
-        limit(request, "fetch", web.settings_of(request).fetch_rate)
-    return fetcher
 
 
 @pages.post("/proposals", dependencies=web.WRITING)
@@ -101,9 +83,9 @@ def write_proposal(
     request: Request, actor: web.CurrentActor, proposal: NewProposal
 ) -> ProposalItem:
     """Propose a paper; the text must give at least its title."""
-    fetcher = _fetcher(request, actor)
+    actor.require("reader")
     with web.database_of(request).session() as db:
-        reading = service.read(db, fetcher, proposal.text)
+        reading = service.read(db, proposal.text)
     if reading.paper is not None:
         raise ConflictError(f"The library has this paper already: {reading.paper.slug}.")
     with web.writing(request) as db:
@@ -147,10 +129,7 @@ def _pasting(
     refusal: StudioError | None = None,
     here: tuple[str, str] | None = None,
 ) -> HTMLResponse:
-    hosts = fetcher_of(request).hosts
-    return web.render_form(
-        request, "proposals/paste.html", refusal, what=what, here=here, hosts=hosts
-    )
+    return web.render_form(request, "proposals/paste.html", refusal, what=what, here=here)
 
 
 def _completing(

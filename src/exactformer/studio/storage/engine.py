@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, UpdateBase, create_engine, event, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import BusyError, DatabaseError
-from exactformer.studio.storage.versions import ANYTHING, Version, raise_versions
 
 BUSY_SECONDS = 10  # to wait for another writer
 QUEUE_SECONDS = 2  # to wait for a place among those who wait
@@ -38,9 +37,7 @@ class Database:
         self._queue = threading.Semaphore(MOST_WAITING)
         self._writer = threading.Lock()
         self._writing_thread = 0
-        self._written: set[str] = set()
         self._glance: sqlite3.Connection | None = None
-        event.listen(self.engine, "before_execute", self._note)
 
     @property
     def is_sqlite(self) -> bool:
@@ -65,34 +62,21 @@ class Database:
         with self._alone(), Session(self._writers, expire_on_commit=False) as session:
             if not self.is_sqlite:
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})"))
-            self._written.clear()
             yield session
-            session.flush()
-            raise_versions(session, self._written)
             session.commit()
 
-    def version(self) -> int:
-        """Return the number that grows with every change of what pages show, by any process.
+    def newest(self) -> str:
+        """Return a word that is another one after every commit, by whatever process.
 
         SQLite is asked through a connection of its own, which takes microseconds.
         """
-        statement = select(Version.number).where(Version.scope == ANYTHING)
         if not self.is_sqlite:
             with self.engine.connect() as connection:
-                return connection.scalar(statement) or 0
+                return str(connection.scalar(text("SELECT pg_current_snapshot()::text")))
         if self._glance is None:
             path = self.url.database or ""
             self._glance = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        row = self._glance.execute(f"SELECT number FROM versions WHERE scope = {ANYTHING}")
-        return (row.fetchone() or (0,))[0]
-
-    def _note(self, connection: Connection, statement: Any, *_: Any) -> None:
-        """Note which tables a transaction writes to; one is written at a time."""
-        if (
-            isinstance(statement, UpdateBase)
-            and "studio_writes" in connection.get_execution_options()
-        ):
-            self._written.add(getattr(statement.table, "name", "unknown"))
+        return str(self._glance.execute("PRAGMA data_version").fetchone()[0])
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

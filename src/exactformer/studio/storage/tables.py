@@ -17,7 +17,7 @@ from exactformer.studio.library import tables as _library  # noqa: F401
 from exactformer.studio.notices import tables as _notices  # noqa: F401
 from exactformer.studio.opinions import tables as _opinions  # noqa: F401
 from exactformer.studio.proposals import tables as _proposals  # noqa: F401
-from exactformer.studio.storage import audit, versions  # noqa: F401
+from exactformer.studio.storage import audit  # noqa: F401
 from exactformer.studio.storage.base import Base, now
 
 __all__ = ["Base", "RateBucket", "StoredRun"]

@@ -12,11 +12,9 @@ from exactformer.studio.web.request import agent as agent
 from exactformer.studio.web.request import counted as counted
 from exactformer.studio.web.request import database_of as database_of
 from exactformer.studio.web.request import is_htmx as is_htmx
-from exactformer.studio.web.request import near as near
 from exactformer.studio.web.request import redirect as redirect
 from exactformer.studio.web.request import render as render
 from exactformer.studio.web.request import render_form as render_form
-from exactformer.studio.web.request import render_shared as render_shared
 from exactformer.studio.web.request import settings_of as settings_of
 from exactformer.studio.web.request import with_cookie as with_cookie
 from exactformer.studio.web.request import with_session as with_session

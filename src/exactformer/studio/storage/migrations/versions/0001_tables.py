@@ -53,7 +53,6 @@ sa.Table(
     column("open_access", sa.Boolean, nullable=True),
     column("doi", sa.String(200), unique=True, nullable=True),
     column("arxiv_id", sa.String(40), unique=True, nullable=True),
-    column("openalex_id", sa.String(40), unique=True, nullable=True),
     column("url", sa.String(500)),
     column("code_url", sa.String(500)),
     column("code_note", sa.String(500)),
@@ -179,15 +178,6 @@ sa.Table(
     tables,
     key("paper_id", to("papers")),
     key("topic_id", to("topics"), index=True),
-)
-sa.Table(
-    "pending_imports",
-    tables,
-    key("id", sa.Integer),
-    column("owner_id", to("users"), index=True),
-    column("format", sa.String(20)),
-    column("records", sa.JSON),
-    column("created_at", MOMENT),
 )
 sa.Table(
     "reactions",

@@ -14,12 +14,6 @@ depends_on = None
 def upgrade() -> None:
     """Create the table of versions, and give earlier versions the kind their comment has."""
     op.create_table(
-        "versions",
-        sa.Column("scope", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.PrimaryKeyConstraint("scope", name=op.f("pk_versions")),
-    )
-    op.create_table(
         "rates",
         sa.Column("name", sa.String(40), nullable=False),
         sa.Column("key", sa.String(80), nullable=False),
@@ -51,4 +45,3 @@ def downgrade() -> None:
         table.drop_column("kind")
     op.drop_table("runs")
     op.drop_table("rates")
-    op.drop_table("versions")
