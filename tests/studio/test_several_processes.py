@@ -20,7 +20,8 @@ from exactformer.studio.serving import serve
 from exactformer.studio.settings import Rate, Settings
 from exactformer.studio.storage import migrations
 from exactformer.studio.storage.engine import Database
-from tests.studio.support.people import enter
+from tests.studio.support.forms import send
+from tests.studio.support.people import Person, enter
 from tests.studio.support.servers import settings_of
 from tests.waiting import PATIENCE
 
@@ -135,12 +136,8 @@ def test_a_password_is_guessed_ten_times_whatever_process_is_asked(processes: An
     statuses = []
     for number in range(14):
         client = processes[number % 2].visitor
-        token = client.get("/api/v1/session").json()["csrf_token"]
-        answer = client.post(
-            "/api/v1/session",
-            json={"handle": "ada", "password": "a wrong password"},
-            headers={"X-CSRF-Token": token},
-        )
+        visitor = Person("visitor", client)
+        answer = send(visitor, "/login", handle="ada", password="a wrong password")
         statuses.append(answer.status_code)
         client.cookies.clear()
     assert 429 not in statuses[:10]

@@ -138,7 +138,7 @@ def test_the_list_is_filtered_by_words_kind_and_paper(reading: Any) -> None:
     listed = reading.get("/claims?status=corrected").text
     cards = re.findall(r'<li class="claim-row.*?</li>', listed, re.S)
     assert cards
-    assert all(">corrected<" in card for card in cards)
+    assert all(" corrected</span>" in card for card in cards)
 
 
 def test_verdicts_stand_first_and_what_is_ours_apart(reading: Any) -> None:

@@ -8,11 +8,10 @@ import pytest
 
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import ConflictError, InvalidError, LoginNeededError, NotFoundError
-from exactformer.studio.opinions import comments, moderation, quick, reviews
+from exactformer.studio.opinions import comments, moderation, reviews
 from exactformer.studio.opinions.comments import COMMENTS, CommentDraft
 from exactformer.studio.opinions.quick import Useful
 from exactformer.studio.opinions.reviews import REVIEWS, ReviewDraft
-from exactformer.studio.opinions.tables import CommentMark, ReviewMark
 from exactformer.studio.opinions.threads import discussion, single
 from exactformer.studio.opinions.views import show_comments
 from exactformer.studio.security.actor import VISITOR
@@ -72,7 +71,6 @@ def test_what_is_hidden_cannot_be_marked_and_has_its_marks_when_shown_again(desk
         kind.mark(desk.db, desk.admin, text.id, True)
     with pytest.raises(NotFoundError):
         kind.mark(desk.db, desk.bob, text.id, True)
-    assert quick.marked(desk.db, desk.curator, 10).items == ()
     moderation.decide(desk.db, desk.curator, flag.id, "open")
     assert kind.useful(desk.db, VISITOR, text.id) == Useful(1)
 
@@ -147,20 +145,6 @@ def test_the_most_useful_comments_come_first_and_replies_break_ties(desk):
     alone = single(desk.db, VISITOR, desk.paper, "note", None, 3, 0, "useful")
     assert [view.id for view in alone.items] == [marked.id, answered.id, alone.items[2].id]
     assert alone.total == 7
-
-
-def test_one_finds_what_one_has_marked(desk):
-    review, comment = write(desk, REVIEWS), write(desk, COMMENTS)
-    REVIEWS.mark(desk.db, desk.bob, review.id, True)
-    COMMENTS.mark(desk.db, desk.bob, comment.id, True)
-    found = quick.marked(desk.db, desk.bob, 10)
-    assert {(each.kind, each.id, each.paper) for each in found.items} == {
-        ("review", review.id, "fang"),
-        ("comment", comment.id, "fang"),
-    }
-    assert quick.marked(desk.db, desk.bob, 1, 1).items == found.items[1:]
-    assert (found.total, quick.marked(desk.db, desk.ada, 10).total) == (2, 0)
-    assert (desk.count(ReviewMark), desk.count(CommentMark)) == (1, 1)
 
 
 @pytest.fixture

@@ -339,11 +339,11 @@ def test_a_collection_is_exported_in_its_order_to_those_who_may_read_it(people, 
         post(people.reader, f"/papers/{slug}/collect", add=place.rsplit("/", 1)[1])
     post(people.reader, f"{place}/items/{other}/move", position=0)
     for stranger, status in ((people.visitor, 401), (people.other, 404), (people.admin, 404)):
-        page(stranger, f"/api/v1{place}/export?format=bibtex", status)
+        page(stranger, f"{place}/export?format=bibtex", status)
     post(people.reader, f"{place}/sharing", visibility="link")
     token = page(people.reader, place).split("/c/")[1].split('"')[0]
-    shared = f"/api/v1/shared/{token}/export"
-    for person, path in ((people.reader, f"/api/v1{place}/export"), (people.visitor, shared)):
+    shared = f"/c/{token}/export"
+    for person, path in ((people.reader, f"{place}/export"), (people.visitor, shared)):
         for form in ("json", "bibtex"):
             answer = person.client.get(f"{path}?format={form}")
             assert answer.status_code == 200

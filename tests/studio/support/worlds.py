@@ -47,7 +47,6 @@ class World:
     slug: str
     paper_id: int
     other_slug: str
-    third_slug: str
     review: int
     comment: int
     collection: int
@@ -112,7 +111,7 @@ def build(people: People) -> World:
     """Let people live here for a while."""
     ada, emmy, sofia = (people.new("reader", handle) for handle in ("ada", "emmy", "sofia"))
     curator, admin = people.new("curator", "mary"), people.new("admin", "grace")
-    paper, other, third = three_papers(people.database)
+    paper, other, _ = three_papers(people.database)
     here = f"/papers/{paper.slug}"
     for person, value, kinds in (
         (ada, 1, ("surprising", "useful")),
@@ -152,7 +151,6 @@ def build(people: People) -> World:
         slug=paper.slug,
         paper_id=paper.id,
         other_slug=other.slug,
-        third_slug=third.slug,
         review=review,
         comment=question,
         collection=shelf,
