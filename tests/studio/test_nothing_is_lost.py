@@ -1,8 +1,8 @@
 """kill -9 while many write at once: what was acknowledged is there, and what is counted exists.
 
 Sixteen people send forms at once (votes, comments, reviews and new versions of them). Each
-notes what the server acknowledged. The server, or the database under it, is killed amidst them and
-started again, until enough has been written; then the notes are compared with the tables.
+notes what the server acknowledged. The server is killed amidst them and started again,
+until enough has been written; then the notes are compared with the tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.studio.support import clusters
 from tests.studio.support.forms import send
 from tests.studio.support.people import Person
 from tests.studio.support.servers import Server
@@ -232,58 +231,30 @@ def on_sqlite(template: Path, directory: Path, writes: int, crashes: int) -> Non
     sqlite_is_sound(server.database)
 
 
-@pytest.fixture
-def durable() -> Iterator[clusters.Cluster]:
-    """A PostgreSQL server with fsync on."""
-    if clusters.programs() is None:
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    cluster = clusters.Cluster(durable=True)
-    yield cluster
-    cluster.stop()
-
-
-def on_postgresql(
-    cluster: clusters.Cluster, directory: Path, writes: int, crashes: int, whole: bool
-) -> None:
-    """The whole trial on PostgreSQL; ``whole`` kills the database, too."""
-    server = Server(cluster.new_database(), directory / "log").start()
-
-    def crash() -> None:
-        if whole:
-            cluster.kill()
-        server.kill()
-        if whole:
-            cluster.start()
-        server.start()
-
-    try:
-        writers = write_through_crashes(server, writes, crashes, crash)
-        compare_counts(server)
-    finally:
-        server.kill()
-    compare(server.database, writers)
-
-
 def test_a_killed_server_has_kept_what_it_acknowledged(
     template_database: Path, tmp_path: Path
 ) -> None:
     on_sqlite(template_database, tmp_path, writes=120, crashes=1)
 
 
-@pytest.mark.slow
+@pytest.mark.postgres
 def test_a_killed_server_has_kept_what_it_acknowledged_on_postgresql(
-    durable: clusters.Cluster, tmp_path: Path
+    postgres: Any, tmp_path: Path
 ) -> None:
-    on_postgresql(durable, tmp_path, writes=120, crashes=1, whole=False)
+    server = Server(postgres.new_database(), tmp_path / "log").start()
+
+    def crash() -> None:
+        server.kill()
+        server.start()
+
+    try:
+        writers = write_through_crashes(server, writes=120, crashes=1, crash=crash)
+        compare_counts(server)
+    finally:
+        server.kill()
+    compare(server.database, writers)
 
 
 @pytest.mark.slow
 def test_a_thousand_writes_survive_three_kills(template_database: Path, tmp_path: Path) -> None:
     on_sqlite(template_database, tmp_path, writes=1500, crashes=3)
-
-
-@pytest.mark.slow
-def test_a_thousand_writes_survive_three_kills_of_postgresql_itself(
-    durable: clusters.Cluster, tmp_path: Path
-) -> None:
-    on_postgresql(durable, tmp_path, writes=1500, crashes=3, whole=True)

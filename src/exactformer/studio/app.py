@@ -20,7 +20,7 @@ from exactformer.studio.accounts import service as accounts
 from exactformer.studio.database import open_database
 from exactformer.studio.evidence import about_pages, claim_routes
 from exactformer.studio.evidence.evidence import changed_at
-from exactformer.studio.evidence.runs import Runs
+from exactformer.studio.evidence.runs import RUNNABLE, Runs
 from exactformer.studio.library import paper_routes, people_routes
 from exactformer.studio.map import routes as map_routes
 from exactformer.studio.notices import routes as notice_routes
@@ -37,7 +37,7 @@ from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.proposals import routes as proposal_routes
 from exactformer.studio.security import sessions
 from exactformer.studio.security.middleware import BodyLimit, Heads, StrictHeaders
-from exactformer.studio.security.rates import Rates, SharedRates
+from exactformer.studio.security.rates import Rates
 from exactformer.studio.settings import Settings
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.web import error_pages
@@ -92,11 +92,11 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.database = database
-    several = settings.workers > 1
-    app.state.rates = SharedRates(database) if several else Rates()
+    app.state.rates = Rates()
     app.state.playground = Pool(Limits.of(settings))
     limits = Limits(1, ceil(settings.run_seconds), settings.run_bytes)
-    app.state.runs = Runs(limits, database=database if several else None)
+    # Several processes do not know of one another's runs.
+    app.state.runs = Runs(limits, runnable=RUNNABLE if settings.workers == 1 else ())
     error_pages.install(app)
     for router in ROUTERS:
         app.include_router(router)

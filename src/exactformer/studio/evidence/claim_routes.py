@@ -70,7 +70,7 @@ def claim_page(
         others=paper.claims,
         live=demonstrations.of_paper(read.db, paper).get(anchor),
         meanings=MEANINGS,
-        may_run=view.evidence is not None and name in runs.RUNNABLE,
+        may_run=view.evidence is not None and name in runs_of(read.request).runnable,
         run=runs_of(read.request).of(name),
         compared=runs.compared,
         statements_of=runs.statements,
@@ -106,7 +106,7 @@ def run_page(read: web.Read, name: Name) -> Response:
     return read.render(
         "claims/_run.html" if web.is_htmx(request) else "claims/run.html",
         evidence=found,
-        may_run=name in runs.RUNNABLE,
+        may_run=name in runs_of(request).runnable,
         run=runs_of(request).of(name),
         compared=runs.compared,
         statements_of=runs.statements,

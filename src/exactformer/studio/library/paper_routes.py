@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from exactformer.studio import web
 from exactformer.studio.errors import ConflictError, InvalidError, StudioError
-from exactformer.studio.evidence import claims, demonstrations, runs
+from exactformer.studio.evidence import claims, demonstrations
 from exactformer.studio.evidence.claims import Wanted
 from exactformer.studio.library import edits, exports, papers, people, search
 from exactformer.studio.library.catalogue import record
@@ -92,7 +92,9 @@ def browse(
 def paper_page(read: web.Read, slug: str) -> Response:
     """Show a paper: what it is, what it claims and what came of it, what readers think."""
     results = web.settings_of(read.request).results
-    return read.render("papers/page.html", **_page(read.db, read.actor, slug, results))
+    runnable = read.request.app.state.runs.runnable
+    page = _page(read.db, read.actor, slug, results)
+    return read.render("papers/page.html", runnable=runnable, **page)
 
 
 def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[str, Any]:
@@ -109,7 +111,6 @@ def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[s
         "claims": views,
         "tally": claims.tally(views),
         "live": demonstrations.of_paper(db, paper),
-        "runnable": runs.RUNNABLE,
         "meanings": claims.MEANINGS,
         "tones": claims.TONES,
         "citation": exports.reference(paper),

@@ -86,7 +86,7 @@ def _add(db: Session, name: str) -> Paper:
     record = work(name)
     known = match(db, record)
     if known is None:
-        return catalogue.add(db, [record])[0]
+        return catalogue.add(db, record)
     paper = db.get_one(Paper, known)
     catalogue.fill(db, paper, record)
     return paper

@@ -62,7 +62,7 @@ def test_a_percent_sign_begins_no_comment() -> None:
         ("[1, 2", "Line 1, column 6"),
         ("<html/>", "neither BibTeX nor JSON"),
         ("@article{a, title={x}", "Line 1"),
-        ("@book{b, title={x}}\n@article{a, title={open\n", "the entry begins in line 2"),
+        ("@book{b, title={x}}\n@article{a,\n title={open\n", "the entry begins in line 2"),
         ("@article{a,\n title=x}", "Line 2"),
         ("@article{a, author={x}}", "Entry 'a': title: is empty"),
         ("@comment{a}", "no record"),
