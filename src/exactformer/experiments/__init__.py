@@ -1,8 +1,8 @@
 """The papers' tables and figures by name: run, resumed, checked and shown.
 
 An experiment is a named grid of independent cells (parameters -> metrics), the rows of its table, and
-statements about them. What the papers publish and claim stands in :mod:`exactformer.claims`. To add one, write a module that defines ``EXPERIMENT`` and name it in
-``registry.py``::
+statements about them. What the papers publish and claim stands in :mod:`exactformer.claims`. To add an
+experiment, write a module that defines ``EXPERIMENT`` and name it in ``registry.py``::
 
     def run(parameters, device):            # found by name from worker processes
         model = train(parameters["model"], parameters["seed"], device)

@@ -10,7 +10,6 @@ from exactformer.experiments import (
     Row,
     Scale,
     Summary,
-
 )
 from exactformer.experiments.own import accuracy_by_construction, universality
 from exactformer.experiments.own.accuracy_by_construction import cells, pairs, target
@@ -166,7 +165,16 @@ def test_errors_that_grow_faster_than_the_square_of_the_degree_are_noticed():
             for f in accuracy_by_construction.FORMATS
         ]
         rows = [
-            Row(f"T_4, {f}, chebyshev", (1e-16 * 4**growth,), None, None, "", Outcome.NOT_COMPARED, "", 0)
+            Row(
+                f"T_4, {f}, chebyshev",
+                (1e-16 * 4**growth,),
+                None,
+                None,
+                "",
+                Outcome.NOT_COMPARED,
+                "",
+                0,
+            )
             for f in accuracy_by_construction.FORMATS
         ]
         assert keeps.holds(Summary(Scale.SMOKE, tuple(rows), tuple(cells))) is holds
