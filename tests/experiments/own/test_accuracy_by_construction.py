@@ -11,6 +11,7 @@ from exactformer.experiments import (
     Scale,
     Summary,
 )
+from exactformer.experiments.engine.verdict import Outcome
 from exactformer.experiments.own import accuracy_by_construction, universality
 from exactformer.experiments.own.accuracy_by_construction import cells, pairs, target
 
