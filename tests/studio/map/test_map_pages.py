@@ -35,7 +35,7 @@ def test_without_a_node_the_map_begins_at_the_paper_with_most_claims(client, wor
 def test_list_and_slice_show_the_same_nodes_and_edges(app, client, works):
     page = client.get("/map/slice", params={"node": works["paper"], "limit": 120}).text
     with app.state.database.session() as db:
-        found = explore(db, Key.parse(works["paper"]), 1, KINDS, 60)
+        found = explore(db, Key.parse(works["paper"]), 1, KINDS, 120)
     assert nodes(page) == {str(node.key) for node in found.nodes}
     targets = re.findall(r'data-relation="([a-z-]+)" data-target="([a-z]+:\d+)"', page)
     edges = [(edge.relation, str(edge.target)) for edge in found.edges]
