@@ -1,12 +1,15 @@
 """Pages about the papers, made from the ledger of claims and the stored results.
 
-``{{ errata: PAPER }}`` is a paper's errata, claim by claim; ``{{ claims: PAPER }}`` its claims with their
-verdicts; ``{{ counts: ledger }}`` how many claims of each paper have which verdict; ``{{ verdict: PAPER/ID }}``
-one verdict. ``python docs/claims.py`` writes the counts into the README, where a test compares them.
+``{{ errata: PAPER }}`` is a paper's errata, claim by claim; ``{{ claims: PAPER }}`` its claims with
+their verdicts; ``{{ counts: ledger }}`` how many claims of each paper have which verdict; and
+``{{ verdict: PAPER/ID }}`` one verdict. ``{{ trusted: lemmas }}`` and ``{{ trusted: shared }}`` are
+the tables of the library's trusted base. ``python docs/claims.py`` writes the counts into the README,
+where a test compares them.
 """
 
 import re
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -15,8 +18,11 @@ from exactformer.experiments.engine.stored import stored_runs
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
-MACRO = re.compile(r"\{\{ (errata|claims|counts|verdict): ([\w/-]+) \}\}")
-BLOCK = re.compile(r"(<!-- counts: made by docs/claims.py -->\n).*?(<!-- end of counts -->)", re.DOTALL)
+TRUSTED = ROOT / "src" / "exactformer" / "core" / "trusted_base.toml"
+MACRO = re.compile(r"\{\{ (errata|claims|counts|verdict|trusted): ([\w/-]+) \}\}")
+BLOCK = re.compile(
+    r"(<!-- counts: made by docs/claims.py -->\n).*?(<!-- end of counts -->)", re.DOTALL
+)
 
 
 def on_page_markdown(markdown, page, config, files):
@@ -30,6 +36,7 @@ def filled(markdown: str, results: Path = RESULTS) -> str:
         "claims": lambda paper: claims(paper, results),
         "counts": lambda _: counts(results),
         "verdict": lambda name: str(_one(name, results)[1].verdict),
+        "trusted": trusted,
     }
     return MACRO.sub(lambda match: made[match[1]](match[2]), markdown)
 
@@ -60,7 +67,11 @@ def claims(paper: str, results: Path = RESULTS) -> str:
     """Return all claims of a paper with their verdicts, as a table."""
     lines = ["| claim | place | verdict | why |", "|---|---|---|---|"]
     for claim, one in judged(paper, results):
-        title = f"[{claim.title}](../theory/errata.md#{paper}-{claim.id})" if claim.errata else claim.title
+        title = (
+            f"[{claim.title}](../theory/errata.md#{paper}-{claim.id})"
+            if claim.errata
+            else claim.title
+        )
         cells = (title, claim.place, str(one.verdict), _why(claim, one))
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(lines)
@@ -81,17 +92,37 @@ def counts(results: Path = RESULTS) -> str:
     return "\n".join(lines)
 
 
+def trusted(part: str) -> str:
+    """Return a table of the trusted base: its lemmas, or what proofs share with constructions."""
+    base = tomllib.loads(TRUSTED.read_text())
+    if part == "lemmas":
+        lines = ["| lemma | function | test |", "|---|---|---|"]
+        for row in base["row"]:
+            test = row["test"].rpartition("::")[2]
+            lines.append(f"| {row['lemma']} | `{row['function']}` | `{test}` |")
+    else:
+        lines = ["| family | both use | which is |", "|---|---|---|"]
+        for row in base["shared"]:
+            names = ", ".join(f"`{name}`" for name in row["modules"])
+            lines.append(f"| {row['family']} | {names} | {row['what']} |")
+    return "\n".join(lines)
+
+
 def readme(text: str, results: Path = RESULTS) -> str:
     """Return the README with its counts made anew."""
     return BLOCK.sub(lambda match: f"{match[1]}{counts(results)}\n{match[2]}", text)
 
 
 def _why(claim: Claim, one: Judgement) -> str:
-    return " ".join(filter(None, (one.why, _basis(claim) if one.verdict is Verdict.CORRECTED else "")))
+    return " ".join(
+        filter(None, (one.why, _basis(claim) if one.verdict is Verdict.CORRECTED else ""))
+    )
 
 
 def _basis(claim: Claim) -> str:
-    return f"What is left is {' and '.join(claim.basis)}." if claim.lemmas or claim.conditions else ""
+    return (
+        f"What is left is {' and '.join(claim.basis)}." if claim.lemmas or claim.conditions else ""
+    )
 
 
 def _tests(ids: tuple[str, ...]) -> str:
