@@ -1,14 +1,13 @@
-"""Pages about the papers, made from the ledger of claims and the stored results.
+"""What pages say about the papers and the trusted base, made from the ledger and the stored results.
 
-``{{ errata: PAPER }}`` is a paper's errata, claim by claim; ``{{ claims: PAPER }}`` its claims with
-their verdicts; ``{{ counts: ledger }}`` how many claims of each paper have which verdict; and
-``{{ verdict: PAPER/ID }}`` one verdict. ``{{ trusted: lemmas }}`` and ``{{ trusted: shared }}`` are
-the tables of the library's trusted base. ``python docs/claims.py`` writes the counts into the README,
-where a test compares them.
+A page holds it between ``<!-- made: KIND NAME -->`` and ``<!-- end -->``, so that it reads well in the
+repository, too: ``errata PAPER``, a paper's errata by claim; ``claims PAPER``, its claims with their
+verdicts; ``counts ledger``, how many claims of each paper have which verdict; ``trusted lemmas`` and
+``trusted shared``, the tables of the trusted base. ``python docs/claims.py`` writes them anew; a test
+compares.
 """
 
 import re
-import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -19,26 +18,19 @@ from exactformer.experiments.engine.stored import stored_runs
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 TRUSTED = ROOT / "src" / "exactformer" / "core" / "trusted_base.toml"
-MACRO = re.compile(r"\{\{ (errata|claims|counts|verdict|trusted): ([\w/-]+) \}\}")
-BLOCK = re.compile(
-    r"(<!-- counts: made by docs/claims.py -->\n).*?(<!-- end of counts -->)", re.DOTALL
-)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"(<!-- made: (\w+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def on_page_markdown(markdown, page, config, files):
-    return filled(markdown)
-
-
-def filled(markdown: str, results: Path = RESULTS) -> str:
-    """Return a page with its macros carried out."""
-    made = {
+def made(text: str, results: Path = RESULTS) -> str:
+    """Return a page with everything that is made in it made anew."""
+    kinds = {
         "errata": lambda paper: errata(paper, results),
         "claims": lambda paper: claims(paper, results),
         "counts": lambda _: counts(results),
-        "verdict": lambda name: str(_one(name, results)[1].verdict),
         "trusted": trusted,
     }
-    return MACRO.sub(lambda match: made[match[1]](match[2]), markdown)
+    return BLOCK.sub(lambda m: f"{m[1]}\n{kinds[m[2]](m[3]).strip()}\n\n{m[4]}", text)
 
 
 def judged(paper: str, results: Path = RESULTS) -> list[tuple[Claim, Judgement]]:
@@ -53,7 +45,7 @@ def errata(paper: str, results: Path = RESULTS) -> str:
     for claim, one in judged(paper, results):
         if not claim.errata:
             continue
-        lines += [f"### {claim.title} {{ #{paper}-{claim.id} }}", ""]
+        lines += [f'<a id="{paper}-{claim.id}"></a>', "", f"### {claim.title}", ""]
         lines += [f"{claim.place}. *{one.verdict}*.", ""]
         for erratum in claim.errata:
             kind = {"wrong": "", "slip": " (a slip)", "remark": " (a remark, no mistake)"}
@@ -108,11 +100,6 @@ def trusted(part: str) -> str:
     return "\n".join(lines)
 
 
-def readme(text: str, results: Path = RESULTS) -> str:
-    """Return the README with its counts made anew."""
-    return BLOCK.sub(lambda match: f"{match[1]}{counts(results)}\n{match[2]}", text)
-
-
 def _why(claim: Claim, one: Judgement) -> str:
     return " ".join(
         filter(None, (one.why, _basis(claim) if one.verdict is Verdict.CORRECTED else ""))
@@ -129,16 +116,6 @@ def _tests(ids: tuple[str, ...]) -> str:
     return ", ".join(f"`{id.rpartition('::')[2]}`" for id in ids)
 
 
-def _one(name: str, results: Path) -> tuple[Claim, Judgement]:
-    paper, _, id = name.partition("/")
-    for claim, one in judged(paper, results):
-        if claim.id == id:
-            return claim, one
-    raise ValueError(f"{name} is not a claim of the ledger")
-
-
 if __name__ == "__main__":
-    page = ROOT / "README.md"
-    text = readme(page.read_text())
-    page.write_text(text)
-    sys.exit(0 if BLOCK.search(text) else "README.md has no place for the counts")
+    for page in PAGES:
+        page.write_text(made(page.read_text()))
