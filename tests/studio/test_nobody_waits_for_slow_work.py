@@ -6,10 +6,10 @@ import pytest
 
 from exactformer.studio.web import markup
 from tests.studio.support.shelves import SLUG, add_paper
+from tests.studio.support.worlds import done, number_in
 
 HTMX = {"HX-Request": "true"}
-API, PAGE = f"/api/v1/papers/{SLUG}", f"/papers/{SLUG}"
-REVIEW = {"summary": "Sound.", "confidence": 4}
+PAGE = f"/papers/{SLUG}"
 
 
 @pytest.fixture
@@ -27,15 +27,12 @@ def rendered(app, monkeypatch):
     return texts
 
 
-def test_of_programs(people, rendered):
-    client = people.reader.client
-    review = client.post(f"{API}/reviews", json=REVIEW).json()
-    second = REVIEW | {"summary": "Second", "revision": 1}
-    assert client.put(f"/api/v1/reviews/{review['id']}", json=second).status_code == 200
-    assert client.put(f"{API}/reviews/mine", json=REVIEW | {"summary": "Third"}).status_code == 200
-    comment = client.post(f"{API}/comments", json={"body": "A remark"}).json()
-    changed = {"body": "Changed", "revision": 1}
-    assert client.put(f"/api/v1/comments/{comment['id']}", json=changed).status_code == 200
+def test_of_reviews_and_comments(people, rendered):
+    reader = people.reader
+    for summary in ("Sound.", "Second", "Third"):
+        done(reader, f"{PAGE}/review", summary=summary)
+    done(reader, PAGE, f"{PAGE}/comments", body="A remark")
+    done(reader, "/comments/1/edit", body="Changed")
     assert {"Sound.", "Second", "Third", "A remark", "Changed"} <= set(rendered)
 
 
@@ -54,8 +51,16 @@ def test_of_comments_on_pages(people, rendered):
 def test_of_notes_in_collections(people, rendered):
     client = people.reader.client
     assert client.post(f"{PAGE}/collect", data={"title": "Shelf"}).status_code == 303
-    item = client.get("/api/v1/collections/1").json()["items"][0]["paper_id"]
+    item = number_in(client.get("/collections/1").text, "/collections/1/items/")
     place = f"/collections/1/items/{item}"
     for act, data in (("note", {"note": "Read *this*"}), ("move", {"position": 0}), ("remove", {})):
         assert client.post(f"{place}/{act}", data=data, headers=HTMX).status_code == 200
     assert "Read *this*" in rendered
+
+
+def test_a_text_that_cannot_be_read_needs_no_writer(app, people, monkeypatch):
+    curator = people.curator
+    monkeypatch.setattr(app.state.database, "writing", None)
+    assert (
+        curator.client.post("/propose", data={"what": "@article{a, title={open"}).status_code == 422
+    )

@@ -19,7 +19,7 @@ from tests.studio.support.markup_rules import violations
 from tests.studio.support.payloads import PAYLOADS
 from tests.studio.support.people import People, Person
 from tests.studio.support.servers import Server
-from tests.studio.support.worlds import three_papers
+from tests.studio.support.worlds import listed, number_in, three_papers
 
 BATCH = 12  # payloads in a text that is long enough for many
 
@@ -73,8 +73,8 @@ def haunt(people: People) -> Haunted:
     posted(attacker, shelf, data=description)
     posted(attacker, f"{shelf}/sharing", data={"visibility": "link"})
     posted(attacker, f"/papers/{slug}/collect", data={"add": shelf.rsplit("/", 1)[1]})
-    comments = attacker.client.get(f"/api/v1/papers/{slug}/comments").json()["items"]
-    posted(helper, f"/comments/{comments[0]['id']}/flag", data={"reason": PAYLOADS[19]})
+    comment = number_in(attacker.client.get(f"/papers/{slug}").text, 'id="comment-')
+    posted(helper, f"/comments/{comment}/flag", data={"reason": PAYLOADS[19]})
     proposed = dict.fromkeys(("title", "authors", "source", "topics", "abstract"), PAYLOADS[0])
     posted(attacker, "/proposals", data=proposed)
     posted(attacker, f"/papers/{slug}/comments", data={"body": f"@{curator.handle} {PAYLOADS[3]}"})
@@ -89,8 +89,10 @@ def proposed_and_accepted(curator: Person) -> list[str]:
         posted(curator, "/proposals", data=fields | {"topics": line, "year": "2001"})
         waiting = re.findall(r'action="(/proposals/[0-9]+)"', curator.client.get("/proposals").text)
         posted(curator, waiting[0], data={"state": "accepted"})
-    pages = [curator.client.get(f"/papers?year=2001&page={n}").text for n in (1, 2)]
-    return re.findall(r'href="(/papers/[a-z0-9-]+)"', "".join(pages))
+    pages = [curator.client.get(f"/papers?year=2001&page={k}") for k in (1, 2)]
+    found = [address for page in pages for address in listed(page)]
+    assert len(found) == 40
+    return found
 
 
 def look(page: Any, address: str) -> None:

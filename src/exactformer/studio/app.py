@@ -88,9 +88,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         dependencies=[Depends(guard)],
         middleware=_layers(settings, database),
-        openapi_url="/api/v1/openapi.json",
-        docs_url=None,
-        redoc_url=None,
+        openapi_url=None,
     )
     app.state.settings = settings
     app.state.database = database

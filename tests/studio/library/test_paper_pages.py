@@ -9,7 +9,7 @@ import pytest
 
 from exactformer.studio.evidence import evidence
 from exactformer.studio.evidence.claims import ClaimView
-from exactformer.studio.library import seeds
+from exactformer.studio.library import formats, seeds
 from exactformer.studio.library.seeds import work
 from tests.studio.support.markup_rules import violations
 
@@ -127,7 +127,9 @@ def test_a_curator_edits_and_everybody_sees_the_history(people: Any) -> None:
     page = people.visitor.client.get(FANG).text
     assert "Zero &lt;b&gt;error&lt;/b&gt;" in page
     assert "Purdue" in page
-    assert "Attention Enables Zero" in people.visitor.client.get(f"{FANG}/history").text
+    history = people.visitor.client.get(f"{FANG}/history").text
+    assert "Attention Enables Zero" in history
+    assert people.curator.handle in history.lower()
     assert curator.post(f"{FANG}/edit", data=form).status_code == 409  # the version is an old one
 
 
@@ -141,3 +143,21 @@ def test_a_refused_edit_keeps_what_was_typed(people: Any) -> None:
 def _form(client: Any) -> str:
     text: str = client.get(f"{FANG}/edit").text
     return text
+
+
+@pytest.mark.parametrize(("who", "status"), [("visitor", 401), ("reader", 403)])
+def test_edits_are_for_curators(people: Any, who: str, status: int) -> None:
+    client = getattr(people, who).take_session().client
+    assert client.get(f"{FANG}/edit").status_code == status
+    assert client.post(f"{FANG}/edit", data={"title": "Mine"}).status_code == status
+
+
+def test_everything_is_exported_in_each_format(client: Any) -> None:
+    answer = client.get("/export?format=json")
+    assert 'filename="library.json"' in answer.headers["content-disposition"]
+    assert len(formats.read(answer.text)) == 46
+    bibtex = client.get("/export?format=bibtex")
+    assert len(formats.read(bibtex.text)) == 46
+    one = client.get(f"{FANG}/export?format=bibtex").text
+    assert one.count("@") == 1
+    assert client.get("/export?format=xml").status_code == 422

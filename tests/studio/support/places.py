@@ -27,7 +27,6 @@ class Place:
 
 PLACES = [
     Place("home", "/"),
-    Place("api", "/api"),
     Place("login", "/login"),
     Place("register", "/register"),
     Place("papers", "/papers"),

@@ -108,7 +108,7 @@ class Server:
     def _answers(self, client: httpx.Client) -> bool:
         assert self.process.poll() is None, self.log.read_text()
         try:
-            return client.get("/api/v1/session").status_code == 200
+            return client.get("/login").status_code == 200
         except httpx.TransportError:
             return False
 

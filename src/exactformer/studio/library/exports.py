@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Query
 from sqlalchemy import select
@@ -43,15 +43,6 @@ FORMATS: dict[str, Form] = {
     "bibtex": Form("BibTeX", "application/x-bibtex; charset=utf-8", "bib", bibtex.written),
 }
 Wanted = Annotated[Format, Query()]
-FILES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "A file.",
-        "content": {
-            form.media_type.partition(";")[0]: {"schema": {"type": "string", "format": "binary"}}
-            for form in FORMATS.values()
-        },
-    }
-}
 
 
 def export(db: Session, papers: Sequence[Paper], format: Format) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import AliasPath, BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
@@ -13,76 +13,8 @@ from exactformer.studio import web
 from exactformer.studio.evidence import claims
 from exactformer.studio.map.nodes import search
 from exactformer.studio.map.relations import KINDS, Key
-from exactformer.studio.map.slices import explore, start
+from exactformer.studio.map.slices import start
 from exactformer.studio.map.views import LIMIT, State, look
-
-ALL = ",".join(KINDS)
-
-api = APIRouter(prefix="/api/v1/map", tags=["map"])
-
-NodeName = Annotated[web.Clean, Field(max_length=40, examples=["paper:12"])]
-Kinds = Annotated[
-    web.Clean,
-    Query(max_length=80, description=f"Kinds of nodes, by commas; of {', '.join(KINDS)}."),
-]
-
-
-KeyOut = Annotated[str, BeforeValidator(str)]
-"""A node's key as text."""
-
-
-class NodeOut(web.Out):
-    """A node; ``degree`` counts its edges in the whole library."""
-
-    id: Annotated[KeyOut, Field(validation_alias="key")]
-    kind: Annotated[str, Field(validation_alias=AliasPath("key", "kind"))]
-    label: str
-    short: str
-    href: str
-    degree: int
-
-
-class EdgeOut(web.Out):
-    """An edge, in the direction in which its name is read."""
-
-    source: KeyOut
-    relation: str
-    target: KeyOut
-
-
-class SliceOut(web.Out):
-    """A slice; ``left_out`` counts neighbours that had no place, by kind."""
-
-    centre: KeyOut
-    nodes: list[NodeOut]
-    edges: list[EdgeOut]
-    walked: Annotated[list[str], BeforeValidator(lambda keys: sorted(map(str, keys)))]
-    left_out: dict[str, int]
-
-
-@api.get("", response_model=SliceOut)
-def read_slice(
-    db: web.ReadSession,
-    node: NodeName,
-    depth: Annotated[int, Query(ge=1, le=2)] = 1,
-    kinds: Kinds = ALL,
-    limit: Annotated[int, Query(ge=1, le=200)] = 60,
-    expanded: Annotated[web.Clean, Query(max_length=900, description="Nodes, by commas.")] = "",
-) -> Any:
-    """Return what lies around a node."""
-    return explore(db, Key.parse(node), depth, split(kinds), limit, keys(expanded))
-
-
-@api.get("/search", response_model=web.Listing[NodeOut])
-def find_nodes(
-    db: web.ReadSession,
-    q: Annotated[web.Clean, Query(max_length=200)],
-    kinds: Kinds = ALL,
-    limit: Annotated[int, Query(ge=1, le=50)] = 20,
-) -> Any:
-    """Return nodes whose names hold every word of the query."""
-    found = search(db, q, split(kinds), limit)
-    return {"items": found, "total": len(found)}
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -95,7 +27,7 @@ def keys(text: str) -> tuple[Key, ...]:
     return tuple(Key.parse(part) for part in split(text))
 
 
-pages = APIRouter(tags=["map"], include_in_schema=False)
+pages = APIRouter()
 
 LIMITS = (20, 40, 80, 160)
 
@@ -165,4 +97,4 @@ def found_nodes(request: Request, db: web.ReadSession, asked: Question) -> Respo
     return web.render(request, "map/_found.html", state=state, q=asked.q, found=found)
 
 
-routers = (api, pages)
+routers = (pages,)

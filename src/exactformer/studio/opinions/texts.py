@@ -58,10 +58,10 @@ def is_author(actor: Actor, opinion: Opinion) -> bool:
 
 
 class Draft(Body, ABC):
-    """Parent of what a reader fills in: the one model of its form, its API and its service.
+    """Parent of what a reader fills in: the one model of its form and its service.
 
-    Limits are in the model's description. The service judges them (:meth:`checked`), so that a text
-    that is too long comes back to its author instead of being lost.
+    The service judges limits (:meth:`checked`), so that a text that is too long comes back to its
+    author instead of being lost.
     """
 
     parts: ClassVar[tuple[str, ...]]
@@ -69,10 +69,6 @@ class Draft(Body, ABC):
     @abstractmethod
     def checked(self) -> dict[str, Any]:
         """Return its parts ready to store, or refuse."""
-
-    def values(self) -> dict[str, Any]:
-        """Return its parts as they were sent."""
-        return {name: getattr(self, name) for name in self.parts}
 
 
 class ChangedMeanwhileError(ConflictError, Generic[Row]):

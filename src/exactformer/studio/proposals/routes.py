@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request
-from pydantic import AliasPath, Field
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio import web
@@ -16,35 +14,11 @@ from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.proposals import service
 from exactformer.studio.proposals.service import State
 
-api = APIRouter(prefix="/api/v1/proposals", tags=["proposals"])
-pages = APIRouter(include_in_schema=False)
+pages = APIRouter()
 
 EACH = 20
 Decided = Literal["accepted", "declined"]
 What = Annotated[web.Clean, Form(max_length=service.LONGEST + 1000)]
-
-
-class NewProposal(web.Body):
-    """A record in BibTeX or our JSON, or an identifier."""
-
-    text: Annotated[web.Clean, Field(min_length=1, max_length=service.LONGEST)]
-
-
-class Decision(web.Body):
-    """What becomes of a proposal."""
-
-    state: Decided
-
-
-class ProposalItem(web.Out):
-    """A proposal; ``paper`` is the slug of what became of it."""
-
-    id: int
-    by: Annotated[str, Field(validation_alias=AliasPath("proposer", "handle"))]
-    state: str
-    paper: web.SlugOf
-    created_at: datetime
-    record: dict[str, Any]
 
 
 @pages.get("/propose")
@@ -78,20 +52,6 @@ def propose(write: web.Write, form: web.Sent[PaperForm]) -> Response:
     return web.redirect(write.request, "/proposals")
 
 
-@api.post("", status_code=201, dependencies=web.WRITING)
-def write_proposal(
-    request: Request, actor: web.CurrentActor, proposal: NewProposal
-) -> ProposalItem:
-    """Propose a paper; the text must give at least its title."""
-    actor.require("reader")
-    with web.database_of(request).session() as db:
-        reading = service.read(db, proposal.text)
-    if reading.paper is not None:
-        raise ConflictError(f"The library has this paper already: {reading.paper.slug}.")
-    with web.writing(request) as db:
-        return ProposalItem.model_validate(service.propose(db, actor, reading.fields))
-
-
 @pages.get("/proposals")
 def proposals(read: web.Read, state: State = "open", page: web.PageNumber = 1) -> HTMLResponse:
     """Show what waits and what was decided: one's own proposals, or all to curators."""
@@ -99,28 +59,11 @@ def proposals(read: web.Read, state: State = "open", page: web.PageNumber = 1) -
     return read.render("proposals/list.html", found=found, state=state)
 
 
-@api.get("")
-def list_proposals(
-    read: web.Read, paging: web.Paging, state: State = "open"
-) -> web.Listing[ProposalItem]:
-    """One's own proposals; to curators, everybody's."""
-    return ProposalItem.listed(read(service.listing, state, *paging))
-
-
 @pages.post("/proposals/{id}")
 def decide(write: web.Write, id: web.Identifier, state: Annotated[Decided, Form()]) -> Response:
     """Accept or decline."""
     write(service.decide, id, state)
     return web.redirect(write.request, "/proposals")
-
-
-@api.put("/{id}")
-def write_decision(
-    request: Request, actor: web.CurrentActor, id: web.Identifier, decision: Decision
-) -> ProposalItem:
-    """Accept or decline; for curators."""
-    with web.writing(request) as db:
-        return ProposalItem.model_validate(service.decide(db, actor, id, decision.state))
 
 
 def _pasting(
@@ -140,4 +83,4 @@ def _completing(
     )
 
 
-routers = (api, pages)
+routers = (pages,)

@@ -44,7 +44,7 @@ async def guard(request: Request) -> AsyncIterator[None]:
 
 async def _check_fields(request: Request) -> None:
     """Refuse a form with a field that its route does not have: what it holds would be lost."""
-    if request.method in csrf.SAFE or request.url.path.startswith("/api/"):
+    if request.method in csrf.SAFE:
         return
     body = request.scope["route"].body_field  # a model of all that the route reads
     known = {csrf.FIELD, *(body.field_info.annotation.model_fields if body else ())}
@@ -170,7 +170,9 @@ def render_form(
 ) -> HTMLResponse:
     """Answer with a form; after a ``refusal`` with its status, and its words as ``problem``."""
     status, problem = (refusal.status, str(refusal)) if refusal else (200, "")
-    return render(request, template, status=status, problem=problem, **context)
+    response = render(request, template, status=status, problem=problem, **context)
+    response.headers.update(refusal.headers if refusal else {})
+    return response
 
 
 @dataclass(frozen=True)
