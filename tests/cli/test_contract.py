@@ -20,6 +20,7 @@ import typer.main
 
 from exactformer.cli.app import COMMANDS, LIBRARY, app
 from exactformer.experiments import register
+from exactformer.programs import language as rasp
 from tests.experiments import toy
 from tests.waiting import PATIENCE, program
 
@@ -64,8 +65,8 @@ ROWS = {
         no="altered.safetensors points.csv",
     ),
     "inspect": Row(
-        'inspect law.safetensors --plot law.svg --at "0.5,-1"',
-        "law.safetensors --plot inside.svg",
+        'inspect law.safetensors --at "0.5,-1"',
+        "program.safetensors --plot inside.svg",
         "law.safetensors --at 1,one",
         ("inside.svg",),
         no="altered.safetensors",
@@ -103,23 +104,11 @@ ROWS = {
         ("reverse.safetensors",),
         no="hist --vocabulary ab --max-length 40 --realisation softmax --dtype bfloat16",
     ),
-    "recommend": Row(
-        "recommend sequences.npz",
-        "sequences.npz --plot evidence.svg",
-        "missing.npz",
-        ("evidence.svg",),
-    ),
     "spectrum": Row(
         "spectrum path/to/model --texts sentences.txt",
         "path/to/model --texts sentences.txt -o spectrum.csv --plot spectrum.png",
         "nowhere --texts sentences.txt",
         ("spectrum.csv", "spectrum.png"),
-    ),
-    "shrink": Row(
-        "shrink path/to/model --texts sentences.txt --max-loss 0.05 --json",
-        "path/to/model --texts sentences.txt --head-dim 4 -o smaller",
-        "path/to/model --head-dim 4",
-        ("smaller",),
     ),
     "reproduce": Row(
         "reproduce --list",
@@ -144,7 +133,6 @@ ROWS = {
 }
 NEEDS = {
     "spectrum": "transformers",
-    "shrink": "transformers",
     "serve": "fastapi",
     "library export": "sqlalchemy",
 }
@@ -173,6 +161,9 @@ def prepared(tmp_path_factory, law):
 
     place = tmp_path_factory.mktemp("contract")
     ef.compile("x^2 + 3 x y", radius=2).save(place / "law.safetensors")
+    ef.compile_program(rasp.tokens, vocabulary="ab", max_length=2).save(
+        place / "program.safetensors"
+    )
     content = (place / "law.safetensors").read_bytes()
     (place / "altered.safetensors").write_bytes(
         content[:-1] + (b"2" if content[-1:] != b"2" else b"3")
@@ -211,7 +202,7 @@ def bert(tmp_path_factory):
 
 
 @pytest.fixture
-def here(request, tmp_path, monkeypatch, prepared, hardly_trained):
+def here(request, tmp_path, monkeypatch, prepared):
     """A folder of one's own with all of it, and data and caches that are nobody else's."""
     name = request.getfixturevalue("name")
     pytest.importorskip(NEEDS.get(name, "exactformer"))

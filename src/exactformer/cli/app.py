@@ -44,7 +44,8 @@ COMMANDS = {
     "inspect": [
         "inspect law.safetensors",
         "inspect law.safetensors --matrices",
-        'inspect law.safetensors --plot law.svg --at "0.5,-1"',
+        'inspect law.safetensors --at "0.5,-1"',
+        "inspect reverse.safetensors --plot circuit.svg",
     ],
     "export": [
         "export law.safetensors",
@@ -59,9 +60,9 @@ COMMANDS = {
     "fit": [
         "fit measurements.csv --target y",
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
-        "fit measurements.csv --target y --purpose prediction --json",
+        "fit measurements.csv --target y --degree 3 --json",
         "fit measurements.csv --target y --loss huber --features sin,exp --degree 2",
-        "fit folder-of-parquet --target y,z --missing drop --report law.html",
+        "fit measurements.parquet --target y,z --missing drop --report law.html",
         "cat measurements.csv | exactformer fit - --target y",
     ],
     "sequence": [
@@ -76,21 +77,10 @@ COMMANDS = {
         "program sort --vocabulary 3,1,2 --max-length 6 --realisation softmax -o sort.safetensors",
         "program induction --vocabulary abc --max-length 12 --causal --at abcab --json",
     ],
-    "recommend": [
-        "recommend sequences.npz",
-        "recommend readings.csv --target temperature --horizon 24 --plot evidence.png",
-        "recommend readings.csv --target temperature --columns load,wind --horizon 0 --json",
-    ],
     "spectrum": [
         "spectrum path/to/model --texts sentences.txt",
         "spectrum path/to/vit --images photos --heads --plot spectrum.svg",
         "spectrum path/to/model --npz inputs.npz --control shuffled -o spectrum.safetensors",
-    ],
-    "shrink": [
-        "shrink path/to/model --texts sentences.txt --head-dim 16 -o smaller",
-        "shrink path/to/vit --images photos --energy 0.99",
-        "shrink path/to/model --texts sentences.txt --max-loss 0.05 --json",
-        "shrink path/to/llama --texts corpus.txt --cache 0.5 -o smaller",
     ],
     "reproduce": ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
     "report": ["report", "report --results results -o page.html"],

@@ -38,7 +38,7 @@ RUNNABLE = frozenset(
     "rounding-by-radius accuracy-by-construction universality fang-figure-2 fang-table-1 "
     "fang-figure-3 fang-noise fang-outside yun-contextual yun-rate yun-positions yun-softmax "
     "yun-sizes jiang-figure-1 jiang-table-2 jiang-table-3 jiang-figure-4 jiang-figure-5 "
-    "jiang-figure-6 jiang-equivariance jiang-mixing jiang-recommend".split()
+    "jiang-figure-6 jiang-equivariance jiang-mixing".split()
 )
 """Experiments whose smoke scale needs no data from elsewhere and about a minute at most."""
 
