@@ -83,7 +83,7 @@ def test_only_what_run_reaches_is_read(package):
 
 
 @pytest.mark.spread(2)
-@pytest.mark.parametrize("name", ["fang-table-1", "fang-noise", "rounding-by-radius", "yun-rate"])
+@pytest.mark.parametrize("name", ["fang-table-1", "fang-noise", "universality", "yun-rate"])
 def test_a_theorem_does_not_depend_on_the_others(name):
     run = find(name).run
     families = {"polynomials", "sequences", "couplings"}

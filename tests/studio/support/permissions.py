@@ -233,7 +233,7 @@ PUT    /api/v1/moderation/flags/{flag_id}                 401 403 403 200 200
 THIRD = "the slug of a third paper"
 NEWCOMER = {"handle": "newcomer", "password": PASSWORD, "name": "New"}
 
-EXPERIMENT = "rounding-by-radius"
+EXPERIMENT = "yun-softmax"
 SOURCE = "tests/algebra/test_ridge_forms.py"
 POLYNOMIAL = {"params": {"p": "x^2 + y"}}
 
