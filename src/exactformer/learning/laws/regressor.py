@@ -51,7 +51,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         a stricter test, "auto" begins with the highest up to 8 that has no more terms than
         observations (and at most 4000) and goes on while higher ones explain more; ``notes_`` has
         the reason why it stopped. For the others it takes the best up to 8 by leave-one-out error.
-    directions : "auto", "fewest", "lattice", "spread", "tailored", int or array (n, d)
+    directions : "auto", "lattice", "spread", "tailored", int or array (n, d)
         Words choose the directions of the compiled model. A number or an array gives the directions
         themselves: those along which ``"least-squares"`` takes powers, those from which ``"sgd"``
         starts ("auto": C(d+q+1, q) random unit vectors, as in the paper).
