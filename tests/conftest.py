@@ -100,15 +100,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByFile:
     return _ByFile(config, log)
 
 
-@pytest.fixture
-def hardly_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let recommendations come from models that hardly trained: the test is not about the verdict."""
-    recommending = "exactformer.learning.recommending"
-    monkeypatch.setattr(f"{recommending}.gru._FEWEST", 12)
-    monkeypatch.setattr(f"{recommending}.gru._MOST", 12)
-    monkeypatch.setattr(f"{recommending}.heads._ROUNDS", 1)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes one worker long, thin out tables of cases, and scale properties."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from exactformer.learning.dynamics import Equations, fit_dynamics
     from exactformer.learning.laws.diagnosis import LawWarning
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
-    from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
@@ -56,7 +55,6 @@ _HOMES = {
     "PolynomialAttentionRegressor": "learning.laws.regressor",
     "PolynomialModel": "polynomials.model",
     "ProgramModel": "programs.model",
-    "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",
     "SequenceModel": "sequences.model",
@@ -71,7 +69,6 @@ _HOMES = {
     "is_contextual_mapping": "probing",
     "load": "core.loading",
     "prove": "coq.prove",
-    "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "spectrum": "spectra",
@@ -93,7 +90,6 @@ __all__ = [
     "PolynomialAttentionRegressor",
     "PolynomialModel",
     "ProgramModel",
-    "Recommendation",
     "RidgeForm",
     "SequenceBlueprint",
     "SequenceModel",
@@ -109,7 +105,6 @@ __all__ = [
     "load",
     "prove",
     "rasp",
-    "recommend_architecture",
     "reproduce",
     "ridge_form",
     "spectrum",
@@ -122,8 +117,6 @@ __all__ = [
 # Modules that are part of the public face: ef.targets.Coupling, ef.theory.pod, ef.rasp.Select.
 _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theory"}
 
-_RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
-
 for _table, _ours in (("configuration_auto", "stock_config"), ("modeling_auto", "stock_model")):
     register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.programs.{_ours}")
 
@@ -131,8 +124,6 @@ for _table, _ours in (("configuration_auto", "stock_config"), ("modeling_auto", 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"exactformer.{_PACKAGES[name]}")
-    if name in _RENAMED:
-        raise AttributeError(f"ef.{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'exactformer' has no attribute {name!r}")
     return getattr(import_module(f"exactformer.{_HOMES[name]}"), name)

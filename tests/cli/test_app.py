@@ -143,7 +143,7 @@ def test_closed_streams_do_not_change_the_answer(law, words, code):
     "words",
     [
         "prove {law} -o part.v",
-        "inspect {law} --plot part.svg",
+        "export {law} --format numpy -o part.npz",
         "predict {law} many.csv -o part.csv",
     ],
 )

@@ -46,9 +46,6 @@ def _given(page: str) -> dict[str, Any]:
     if page == "guide/exporting.md":
         pytest.importorskip("onnxruntime")
         return {"torch": torch, "points": np.zeros((3, 2))}
-    if page == "guide/transformer-or-rnn.md":
-        series = np.random.default_rng(0).normal(size=(600, 7))
-        return {"ef": ef, "series": series}
     if page in ("guide/spectra.md", "guide/contextual-mappings.md"):
         folder = Path("path/to/model")
         _model(folder)
@@ -68,7 +65,7 @@ def _given(page: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_run_and_show_what_they_give(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hardly_trained: None
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names = _given(page)

@@ -36,7 +36,6 @@ _MODULES: dict[str, str] = {
     "jiang-figure-6": "exactformer.experiments.jiang.figure_6",
     "jiang-equivariance": "exactformer.experiments.jiang.equivariance",
     "jiang-mixing": "exactformer.experiments.jiang.mixing",
-    "jiang-recommend": "exactformer.experiments.jiang.recommend",
 }
 
 _registered: dict[str, Experiment] = {}

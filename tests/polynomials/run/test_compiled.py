@@ -147,7 +147,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def tokens(module: FusedTransformer, point: Tensor, number: type) -> list[np.floating]:
-    """A fused form at one point, in the order of the kernels: of the CPU and of the GPU."""
+    """A fused form at one point, in the order of the compiled kernel."""
     F, C = module.features.numpy(), module.coefficients.numpy()
     y = [number(x) for x in point.tolist()]
     if module.centre is not None:
@@ -186,7 +186,7 @@ def tokens(module: FusedTransformer, point: Tensor, number: type) -> list[np.flo
     st.booleans(),
 )
 @settings(max_examples=30, deadline=None)
-def test_tokens_are_added_as_on_the_gpu(
+def test_tokens_are_added_in_the_order_of_the_kernel(
     n: int, d: int, q: int, m: int, basis: Basis, dtype: torch.dtype, centred: bool
 ) -> None:
     form = fused_form(n, d, q, m, basis, centred)

@@ -54,7 +54,7 @@ def compile(
             as xy, which are refused otherwise.
         construction: scaled, doubling (fewer blocks, more heads), chebyshev (high degree), softmax
             (ordinary attention, near the target), or paper for Theorem 3.5 as printed.
-        directions: auto, fewest, lattice, spread or tailored.
+        directions: auto, lattice, spread or tailored.
         tolerance: Refuse a larger certified error; softmax then uses as many heads as it takes.
     """
     from exactformer.cli.support.descriptions import model_facts

@@ -162,7 +162,7 @@ def _show_errors(
 def _suggest(screen: Console, file: Path, seconds: float) -> None:
     screen.print(f"\nDone in {seconds:.0f} s. Next:")
     for command in (
-        f"exactformer inspect {file} --plot {file.with_name('inside.png')}",
+        f"exactformer inspect {file}",
         f'exactformer certify {file} "{LAW}"',
         'exactformer compile "x^2 + y^2" --radius 2 -o circle.safetensors',
     ):
