@@ -9,7 +9,6 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from exactformer.core.registration import register_when_imported
 from exactformer.errors import ExactformerError
 from exactformer.version import __version__ as __version__
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from exactformer.probing import check_equivariance, is_contextual_mapping
     from exactformer.programs import language as rasp
     from exactformer.programs.compile import compile_program
+    from exactformer.programs.hugging_face import register_transformers
     from exactformer.programs.model import ProgramModel
     from exactformer.sequences.blueprint import SequenceBlueprint
     from exactformer.sequences.compile import compile_sequence
@@ -75,6 +75,7 @@ _HOMES = {
     "load_shrunk": "spectra.shrinking",
     "prove": "coq.prove",
     "recommend_architecture": "learning.recommending",
+    "register_transformers": "programs.hugging_face",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "shrink_cache": "spectra.caching",
@@ -116,6 +117,7 @@ __all__ = [
     "prove",
     "rasp",
     "recommend_architecture",
+    "register_transformers",
     "reproduce",
     "ridge_form",
     "shrink_cache",
@@ -129,13 +131,6 @@ __all__ = [
 
 # Modules that are part of the public face: ef.targets.Coupling, ef.theory.pod, ef.rasp.Select.
 _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theory"}
-
-for _table, *_modules in (
-    ("configuration_auto", "programs.stock_config", "spectra.cache_config"),
-    ("modeling_auto", "programs.stock_model", "spectra.caching.model"),
-):
-    for _ours in _modules:
-        register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.{_ours}")
 
 
 def __getattr__(name: str) -> Any:
