@@ -17,6 +17,7 @@ from exactformer.theory.hankel import (
     shift_register,
 )
 from exactformer.theory.hankel_horizon import fit_on_horizon, horizon_bound
+from tests.examples import examples
 
 
 @st.composite
@@ -95,7 +96,7 @@ def test_no_rnn_errs_less_than_the_lower_bounds(
         assert error >= horizon_bound(kernel, states, weights) - 1e-10
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(4, 12), st.integers(1, 3), st.integers(0, 9999))
 def test_fits_on_the_horizon_keep_between_bound_and_truncation(
     tau: int, states: int, seed: int
@@ -106,7 +107,7 @@ def test_fits_on_the_horizon_keep_between_bound_and_truncation(
     assert horizon_bound(kernel, states) - 1e-10 <= error <= truncated + 1e-10
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(1, 3), st.integers(0, 999))
 def test_kernels_of_small_rnns_are_found_again(states: int, seed: int) -> None:
     kernel = random_rnn(states, seed, radius=0.8).kernel(12)

@@ -16,6 +16,7 @@ from exactformer.studio.library import exports, formats, imports
 from exactformer.studio.library.formats import bibtex, own, table
 from exactformer.studio.library.records import PaperRecord, checked
 from exactformer.studio.library.tables import Paper
+from tests.examples import examples
 from tests.studio.support.desks import open_library
 from tests.studio.support.made_records import records
 
@@ -82,7 +83,7 @@ def test_papers_are_written_in_the_order_asked_for(
     assert places == sorted(places)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(records(), min_size=1, max_size=4))
 def test_any_records_survive_the_way_through_a_library(
     blank: sqlite3.Connection, made: list[PaperRecord]
