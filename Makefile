@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `make serve` passes on, such as OPTIONS="--single-user --port 9000".
 OPTIONS ?=
 
-.PHONY: demo serve test test-all check lint types docs wheel extras screenshots bench clean
+.PHONY: demo serve test test-all test-postgres check lint types docs wheel extras screenshots bench clean
 
 demo: $(VENV)/.core
 	$(BIN)/exactformer demo --force
@@ -26,7 +26,11 @@ test: $(VENV)/.compiled $(VENV)/.machine
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 test-all: $(VENV)/.compiled $(VENV)/.machine
-	HYPOTHESIS_PROFILE=thorough OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "slow or not slow"
+	HYPOTHESIS_PROFILE=thorough OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not postgres"
+
+# On a server of its own, which pg_virtualenv (Debian: postgresql-common) starts and takes away.
+test-postgres: $(VENV)/.compiled
+	OMP_NUM_THREADS=1 pg_virtualenv -o fsync=off $(BIN)/pytest -m postgres tests/studio
 
 # Lint first: it fails in seconds. The others share the cores, unless make was told how many jobs it may run.
 check: lint $(VENV)/.machine
@@ -58,7 +62,7 @@ extras: wheel
 	for extra in fast cluster interpretability onnx models studio postgres parquet reproduce; do \
 		$(EMPTY) --dry-run "$$(echo .wheel/*.whl)[$$extra]" || exit 1; done
 
-# Pictures of every page of the studio, for its guide; NAMES="home map" takes some of them.
+# Pictures of pages of the studio, for its guide; NAMES="home map" takes some of them.
 screenshots: $(VENV)/.dev $(VENV)/.machine
 	$(BIN)/python -m tests.studio.support.screenshots $(NAMES)
 
@@ -100,6 +104,6 @@ $(VENV)/.compiled: $(VENV)/.dev
 	@$(BIN)/python docs/forks.py
 	@touch $@
 
-# Chromium, PostgreSQL and Coq, through apt where that is allowed; no stamp while something is missing.
+# Chromium and Coq, through apt where that is allowed; no stamp while something is missing.
 $(VENV)/.machine: tests/install.sh | $(BIN)/pip
 	@if sh $<; then touch $@; fi

@@ -59,15 +59,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.fixture
-def hardly_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let recommendations come from models that hardly trained: the test is not about the verdict."""
-    recommending = "exactformer.learning.recommending"
-    monkeypatch.setattr(f"{recommending}.gru._FEWEST", 12)
-    monkeypatch.setattr(f"{recommending}.gru._MOST", 12)
-    monkeypatch.setattr(f"{recommending}.heads._ROUNDS", 1)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say what goes to one worker, begin with what takes it long, and thin out tables of cases."""

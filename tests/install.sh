@@ -1,5 +1,5 @@
 #!/bin/sh
-# The browser and the database of the studio's tests, and Coq with Flocq, from Debian's packages if we may.
+# The browser of the studio's tests, and Coq with Flocq, from Debian's packages if we may.
 # Exit status 1 when something stays missing; the tests then skip and say so.
 set -u
 
@@ -7,8 +7,6 @@ missing=""
 command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null ||
     command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
     missing="chromium-headless-shell"
-ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null ||
-    missing="$missing postgresql"
 command -v coqc >/dev/null || missing="$missing coq"
 ls /usr/lib/ocaml/coq/user-contrib/Flocq >/dev/null 2>&1 || missing="$missing libcoq-flocq"
 [ -z "$missing" ] && exit 0

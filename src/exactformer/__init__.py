@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from exactformer.learning.dynamics import Equations, fit_dynamics
     from exactformer.learning.laws.diagnosis import LawWarning
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
-    from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
-    from exactformer.spectra.caching import shrink_cache
-    from exactformer.spectra.shrinking import load_shrunk, shrink_heads
 
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
@@ -58,7 +55,6 @@ _HOMES = {
     "PolynomialAttentionRegressor": "learning.laws.regressor",
     "PolynomialModel": "polynomials.model",
     "ProgramModel": "programs.model",
-    "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",
     "SequenceModel": "sequences.model",
@@ -72,14 +68,10 @@ _HOMES = {
     "fit_dynamics": "learning.dynamics",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
-    "load_shrunk": "spectra.shrinking",
     "prove": "coq.prove",
-    "recommend_architecture": "learning.recommending",
     "register_transformers": "programs.hugging_face",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
-    "shrink_cache": "spectra.caching",
-    "shrink_heads": "spectra.shrinking",
     "spectrum": "spectra",
     "universality_curve": "polynomials.functions.curve",
 }
@@ -99,7 +91,6 @@ __all__ = [
     "PolynomialAttentionRegressor",
     "PolynomialModel",
     "ProgramModel",
-    "Recommendation",
     "RidgeForm",
     "SequenceBlueprint",
     "SequenceModel",
@@ -113,15 +104,11 @@ __all__ = [
     "fit_dynamics",
     "is_contextual_mapping",
     "load",
-    "load_shrunk",
     "prove",
     "rasp",
-    "recommend_architecture",
     "register_transformers",
     "reproduce",
     "ridge_form",
-    "shrink_cache",
-    "shrink_heads",
     "spectrum",
     "targets",
     "theory",

@@ -305,10 +305,6 @@ def test_a_wrong_constant_is_called_the_constant_term(call, law):
     assert "it differs in the constant term (off by -0.333)" in answer.err
 
 
-def test_help_asks_for_the_column_to_predict(call):
-    assert "the column to predict" in " ".join(call("recommend", "--help").out.split())
-
-
 @pytest.mark.parametrize(
     ("message", "said"),
     [

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.studio.support.browsers import PHONE, Visit, tab_to
 from tests.studio.support.people import People
-from tests.studio.support.worlds import three_papers
+from tests.studio.support.worlds import commented, three_papers
 
 
 @pytest.fixture
@@ -169,10 +169,7 @@ def test_a_comment_is_marked_as_useful_without_a_reload(
     visit: Visit, live_people: People, paper: str
 ) -> None:
     author, readers = live_people.new(), [live_people.new(), live_people.new()]
-    comments = [
-        author.client.post(f"/api/v1{paper}/comments", json={"body": f"Remark {k}."}).json()["id"]
-        for k in range(3)
-    ]
+    comments = [commented(author, author.client.get(paper), body=f"Remark {k}.") for k in range(3)]
     mark = f"#useful-comment-{comments[0]}"
     for count, reader in enumerate(readers, 1):
         page = visit.page(reader, size=PHONE)
@@ -196,10 +193,10 @@ def test_a_comment_is_marked_as_useful_without_scripts(
     visit: Visit, live_people: People, paper: str
 ) -> None:
     author = live_people.new()
-    answer = author.client.post(f"/api/v1{paper}/comments", json={"body": "A remark."})
-    mark = f"#useful-comment-{answer.json()['id']}"
+    number = commented(author, author.client.get(paper), body="A remark.")
+    mark = f"#useful-comment-{number}"
     page = visit.page(live_people.new(), java_script_enabled=False)
     page.goto(paper)
     page.locator(mark).click()
-    page.wait_for_url(f"**/comments/{answer.json()['id']}**")
+    page.wait_for_url(f"**/comments/{number}**")
     expect(page.locator(mark)).to_have_attribute("aria-pressed", "true")

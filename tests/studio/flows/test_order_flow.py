@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.studio.support.browsers import Visit
 from tests.studio.support.people import PASSWORD, People, Person
 from tests.studio.support.servers import Server
-from tests.studio.support.worlds import said, three_papers
+from tests.studio.support.worlds import commented, three_papers
 
 
 def test_a_reported_comment_is_hidden_by_a_curator_and_shown_again(
@@ -20,7 +20,7 @@ def test_a_reported_comment_is_hidden_by_a_curator_and_shown_again(
     slug = three_papers(live_people.database)[1].slug
     author, reporter = live_people.new(), live_people.new()
     text = f"{author.handle} says something rude."
-    number = said(author, "POST", f"/papers/{slug}/comments", json={"body": text})["id"]
+    number = commented(author, author.client.get(f"/papers/{slug}"), body=text)
 
     page = visit.page(reporter)
     page.goto(f"/comments/{number}")
@@ -59,11 +59,11 @@ def test_an_admin_gives_a_role_and_shuts_out(visit: Visit, live_people: People) 
     admin.get_by_label(f"Role of {reader.handle}").select_option("curator")
     with admin.expect_navigation():
         admin.get_by_role("button", name=f"Set the role of {reader.handle}").click()
-    assert theirs.goto("/imports").status == 200
+    assert theirs.goto("/moderation").status == 200
     admin.goto(f"/admin/users?q={reader.handle}")
     with admin.expect_navigation():
         admin.get_by_role("button", name=f"Disable {reader.handle}").click()
-    assert theirs.goto("/imports").status == 401
+    assert theirs.goto("/moderation").status == 401
     visit.expect("status of 401")
 
 
@@ -93,7 +93,7 @@ def test_a_forgotten_password_is_replaced_by_an_admin(visit: Visit, live_people:
 def test_the_audit_log_names_who_did_what(visit: Visit, live_people: People) -> None:
     reader = live_people.new()
     slug = three_papers(live_people.database)[0].slug
-    said(reader, "POST", f"/papers/{slug}/comments", json={"body": "Audited."})
+    commented(reader, reader.client.get(f"/papers/{slug}"), body="Audited.")
     page = visit.page(live_people.curator)
     page.goto(f"/audit?handle={reader.handle}")
     assert "comment.create" in page.locator("main").inner_text()

@@ -12,7 +12,7 @@ from exactformer.experiments.engine.result import load
 from exactformer.experiments.registry import find, names
 from exactformer.studio.evidence import claims, evidence
 from exactformer.studio.library import papers, seeds
-from exactformer.studio.library.imports import store
+from exactformer.studio.library.catalogue import store
 from exactformer.studio.library.records import checked
 from exactformer.studio.library.seeds import references, work
 from exactformer.studio.library.tables import Citation, Claim, Paper, Person
@@ -66,7 +66,7 @@ def test_claims_of_a_newer_version_are_added_in_their_turn(library: Session) -> 
     assert (again[-1].anchor, len(again)) == (last.anchor, len(work("fang-2022").claims))
 
 
-def test_a_work_that_was_imported_before_is_adopted(library: Session) -> None:
+def test_a_work_that_was_there_before_is_adopted(library: Session) -> None:
     store(library, [checked({"title": "Zero error", "arxiv_id": "2202.12166"}, "made")])
     seeds.seed(library)
     fang = papers.get(library, seeds.featured(library)[0].slug)

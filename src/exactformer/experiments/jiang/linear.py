@@ -113,10 +113,10 @@ def versions(parameters: Mapping[str, Any]) -> dict[str, LinearTarget]:
 
 def limits(targets: Mapping[str, LinearTarget], samples: int) -> dict[str, dict[str, float]]:
     """Return floors and the constructed solution's error; means over time, as in the tables."""
+    from exactformer.experiments.jiang.hankel import shift_register
     from exactformer.experiments.jiang.linear_training import constructed_error
     from exactformer.targets import LinearTarget
     from exactformer.theory import causal_floor
-    from exactformer.theory.hankel import shift_register
 
     found: dict[str, dict[str, float]] = {
         kind: {} for kind in (CONSTANT, INVARIANT, VARYING, CONSTRUCTED, REGISTER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import sys
 from collections import Counter
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from exactformer.core.options import choose
 from exactformer.core.words import readable
 from exactformer.errors import FileFormatError, InputError, SizeError
-from exactformer.learning.laws.streamed.blocks import beyond_floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,8 +146,9 @@ def _read(path: Path, wanted: Wanted, memory_limit: int) -> tuple[str, pd.DataFr
         name, source = "standard input", _piped(memory_limit)
         is_parquet = source.getvalue()[:4] == _PARQUET_MAGIC
     elif not path.is_file():
-        raise FileFormatError(f"{path} is not a file")
+        raise FileFormatError(f"{path} is not a file; give one table, CSV or Parquet")
     else:
+        _check_bytes(path, memory_limit)
         name, source, is_parquet = str(path), path, path.suffix.lower() in PARQUET
     if is_parquet:
         try:
@@ -168,12 +169,34 @@ def _read(path: Path, wanted: Wanted, memory_limit: int) -> tuple[str, pd.DataFr
     return name, frame
 
 
+def _check_bytes(path: Path, limit: int) -> None:
+    """Refuse a file larger than the limit, with the line that takes a part of its rows."""
+    if (size := path.stat().st_size) <= limit:
+        return
+    share = 10.0 ** math.floor(math.log10(limit / size))
+    if path.suffix.lower() in PARQUET:
+        part, parts = (
+            "part.to_pandas()",
+            f"pyarrow.parquet.ParquetFile({str(path)!r}).iter_batches()",
+        )
+    else:
+        cells = separator(first_line(path, str(path))) or ","
+        part, parts = "part", f"pandas.read_csv({str(path)!r}, sep={cells!r}, chunksize=10**6)"
+    sample = f"{part}.sample(frac={share:g}, random_state=0)"
+    raise SizeError(
+        f"{path} has {readable(size)}, the limit is {readable(limit)}. A law is no better known from "
+        "more rows than fit in memory: sample the rows, "
+        f"pandas.concat({sample} for part in {parts}).to_csv('sample.csv', index=False), "
+        "or raise --memory-limit"
+    )
+
+
 def _piped(limit: int) -> io.BytesIO:
     content = sys.stdin.buffer.read(limit + 1)
     if len(content) > limit:
         raise SizeError(
-            f"standard input has more than {readable(limit)}; write it to files and give their "
-            "folder, or raise --memory-limit"
+            f"standard input has more than {readable(limit)}; sample the rows, such as one in "
+            "a hundred by awk 'NR % 100 == 1', or raise --memory-limit"
         )
     return io.BytesIO(content)
 
@@ -269,3 +292,18 @@ def numeric(
 def listed(names: Sequence[str], most: int = 12) -> str:
     """Return names with commas between, the first ``most`` of them."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def beyond_floats(values: NDArray[Any]) -> int | None:
+    """Return the largest of some integers if not all of them are floats."""
+    kind = values.dtype.kind
+    if not values.size or not (
+        kind in "iu" or (kind == "O" and {*map(type, values.ravel())} == {int})
+    ):
+        return None
+    ends = int(values.min()), int(values.max())
+    if max(map(abs, ends)) <= 2**53:
+        return None
+    exact = values.astype(object).ravel()
+    as_floats = all(int(one) == two for one, two in zip(map(float, exact), exact, strict=True))
+    return None if as_floats else max(ends, key=abs)

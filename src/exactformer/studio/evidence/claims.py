@@ -117,12 +117,6 @@ def tally(claims: list[ClaimView]) -> Tally:
     return _counted([view.status for view in claims])
 
 
-def in_words(paper: Paper, results: Path | None) -> str:
-    """Return the tally of a paper as a sentence; nothing where it has no claims."""
-    counts = [f"{number} {status}" for status, _, number in tally(views(paper, results))]
-    return f"Claims: {', '.join(counts)}." if counts else ""
-
-
 def _counted(statuses: list[str]) -> Tally:
     return _ours_last(presentation.tally(statuses, TONES))
 

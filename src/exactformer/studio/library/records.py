@@ -1,7 +1,7 @@
-"""A paper as plain data: what importers produce, the library stores and exporters consume.
+"""A paper as plain data: what is read, stored and written.
 
 Limits are part of the types; :func:`checked` refuses what exceeds them and says where.
-References are keys (``doi:…``, ``arxiv:…``, ``openalex:…``, ``title:…``), so that a record stands
+References are keys (``doi:…``, ``arxiv:…``, ``title:…``), so that a record stands
 alone and its citations are tied when both ends are known.
 """
 
@@ -77,8 +77,8 @@ CLAIM_KINDS: tuple[str, ...] = get_args(ClaimKind)
 
 def _known_key(key: str) -> str:
     scheme, _, rest = key.partition(":")
-    if scheme not in ("doi", "arxiv", "openalex", "title") or not rest or len(key) > 620:
-        raise ValueError("is not a key (doi:…, arxiv:…, openalex:… or title:…|year|family)")
+    if scheme not in ("doi", "arxiv", "title") or not rest or len(key) > 620:
+        raise ValueError("is not a key (doi:…, arxiv:… or title:…|year|family)")
     return key
 
 
@@ -134,7 +134,6 @@ class PaperRecord:
     open_access: bool | None = None
     doi: Doi | None = None
     arxiv_id: Annotated[str, Field(pattern=r"^[a-z0-9./-]+$", max_length=40)] | None = None
-    openalex_id: Annotated[str, Field(pattern=r"^W\d{1,18}$")] | None = None
     url: Address = ""
     code_url: Address = ""
     code_note: Short = ""
@@ -181,7 +180,6 @@ def keys(record: PaperRecord) -> list[str]:
     marks = [
         ("doi", record.doi),
         ("arxiv", record.arxiv_id),
-        ("openalex", record.openalex_id),
         ("title", str(TitleKey.of(record.title, record.year, first))),
     ]
     return [f"{scheme}:{mark}" for scheme, mark in marks if mark]

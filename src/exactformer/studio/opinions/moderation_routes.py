@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request
-from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio import web
 from exactformer.studio.opinions import moderation
-from exactformer.studio.opinions.models import CaseOut, FlagOut, State
-from exactformer.studio.opinions.moderation import LIMIT
 
-pages = APIRouter(include_in_schema=False)
-api = APIRouter(prefix="/api/v1/moderation", tags=["moderation"])
+pages = APIRouter()
+
+State = Literal["open", "upheld", "dismissed"]
 
 CASES = 20
 """Cases on a page."""
-
-
-class NewDecision(web.Body):
-    """Uphold (hide), dismiss, or open again; the note is told to the author."""
-
-    state: State
-    note: Annotated[web.Clean, Field(max_length=LIMIT)] = ""
 
 
 @pages.get("/moderation")
@@ -33,18 +24,6 @@ def queue(read: web.Read, state: State = "open", page: web.PageNumber = 1) -> HT
     cases = read(moderation.queue, state, CASES, (page - 1) * CASES)
     waiting = moderation.waiting(read.db)
     return read.render("moderation/queue.html", cases=cases, state=state, waiting=waiting)
-
-
-@api.get("/flags")
-def api_queue(read: web.Read, paging: web.Paging, state: State = "open") -> web.Listing[CaseOut]:
-    """What was reported, with every report on it; for curators."""
-    return CaseOut.listed(read(moderation.queue, state, *paging))
-
-
-@api.get("/flags/{flag_id}", name="read")
-def read_one(read: web.Read, flag_id: web.Identifier) -> FlagOut:
-    """One report; for curators."""
-    return FlagOut.model_validate(read(moderation.get, flag_id))
 
 
 @pages.post("/moderation/{flag_id}")
@@ -62,10 +41,4 @@ def decide(
     return web.redirect(request, f"/moderation?state={before}")
 
 
-@api.put("/flags/{flag_id}")
-def api_decide(write: web.Write, flag_id: web.Identifier, decision: NewDecision) -> FlagOut:
-    """Decide about what was reported, or take a decision back; for curators."""
-    return FlagOut.model_validate(write(moderation.decide, flag_id, decision.state, decision.note))
-
-
-routers = (pages, api)
+routers = (pages,)
