@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 class Attention(nn.Module):
@@ -29,7 +29,7 @@ class Attention(nn.Module):
                 scores = scores + mask
             y = scores.softmax(-1) @ v
         else:
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         return self.o(y.transpose(1, 2).reshape(b, n, d))
 
 
@@ -68,8 +68,8 @@ class Net(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(tokens, width)
         self.positions = nn.Parameter(torch.randn(length, width) * width**-0.5)
-        options = dict(act=act, norm=norm, heads=heads, causal=causal, by_hand=by_hand)
-        self.blocks = nn.ModuleList(Block(width, **options) for _ in range(layers))
+        options = {"heads": heads, "causal": causal, "by_hand": by_hand}
+        self.blocks = nn.ModuleList(Block(width, act, norm, **options) for _ in range(layers))
         self.norm = nn.LayerNorm(width) if norm else nn.Identity()
         self.readout = nn.Linear(width, answers or tokens, bias=False)
         self.last = last
@@ -100,7 +100,7 @@ def trained(
     plan = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-2, total_steps=steps)
     for _ in range(steps):
         ids = torch.randint(tokens, (batch, length))
-        loss = F.cross_entropy(made(ids).flatten(0, -2), task(ids).flatten())
+        loss = functional.cross_entropy(made(ids).flatten(0, -2), task(ids).flatten())
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -80,8 +80,8 @@ states 20 of itself.
 class Arithmetic:
     """What an execution may do to real numbers: the standard model, with nothing about order.
 
-    An operation on numbers a, b returns (a ∘ b)(1 + δ) + η with |δ| ≤ ``unit``, |η| ≤ ``tiny``. Sums are
-    taken in any order, in blocks, with fused products or not. Exponentials are off by at most
+    An operation on numbers a, b returns (a ∘ b)(1 + δ) + η with |δ| ≤ ``unit``, |η| ≤ ``tiny``.
+    Sums are taken in any order, in blocks, with fused products or not. Exponentials are off by at most
     ``exponential`` of their size. A number below ``normal`` may be read as zero; one above ``largest``
     overflows. The real numbers are the arithmetic whose constants are zero.
 
@@ -113,8 +113,8 @@ class Arithmetic:
 REAL = Arithmetic("real")
 
 ACTIVATION_ULPS = 16
-"""What an activation may be off by, in units of its argument: GELU (by erf or tanh), SiLU, tanh, sigmoid.
-The worst that was seen on CPUs is 0.7 (GELU by erf) and 1.9 (by tanh)."""
+"""What an activation may be off by, in units of its argument: GELU (by erf or tanh), SiLU, tanh,
+sigmoid. The worst that was seen on CPUs is 0.7 (GELU by erf) and 1.9 (by tanh)."""
 ROOT_ULPS = 8
 """Roundings that a reciprocal square root and the steps around it may cost together."""
 KEYS_PER_BLOCK = 16

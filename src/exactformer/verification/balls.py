@@ -1,9 +1,9 @@
 """Balls: tensors of centres with radii, entry by entry and in the 2-norm of a token.
 
-A ball holds every tensor that an execution in the arithmetic can produce at its place. Centres and radii
-are float64. A radius is a sum of products of numbers that are not negative, so float64 loses at most a
-known share of it: :func:`outward` puts that back, and what underflow can lose. Whatever is not finite
-stays so, and nothing is proven by a comparison that NaN passes.
+A ball holds every tensor that an execution in the arithmetic can produce at its place. Centres and
+radii are float64. A radius is a sum of products of numbers that are not negative, so float64 loses
+at most a known share of it: :func:`outward` puts that back, and what underflow can lose. Whatever
+is not finite stays so, and nothing is proven by a comparison that NaN passes.
 """
 
 from __future__ import annotations

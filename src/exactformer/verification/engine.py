@@ -12,7 +12,7 @@ from exactformer.core.formats import Arithmetic
 from exactformer.errors import InputError
 from exactformer.verification.balls import Ball
 from exactformer.verification.graph import Graph, Node, Ref, refusal
-from exactformer.verification.rules import RULES, Context, Refusal
+from exactformer.verification.rules import RULES, Context, NotCoveredError
 from exactformer.verification.rules.products import parameter
 from exactformer.verification.rules.table import MAKERS, bind
 
@@ -107,7 +107,7 @@ class Engine:
         ctx.batched = node.batched
         try:
             return function(ctx, **bind(node.target, function, args, kwargs))
-        except Refusal as problem:
+        except NotCoveredError as problem:
             raise refusal(node, str(problem)) from None
 
     def _check_constant(self, node: Node, other: Node, tensor: Tensor) -> None:
@@ -126,6 +126,6 @@ class Engine:
             raise refusal(node, f"{type(error).__name__}: {error}") from None
         if isinstance(made, Tensor) and not made.dtype.is_floating_point and not made.is_complex():
             return made
-        if isinstance(made, int | bool) or isinstance(made, list | tuple):
+        if isinstance(made, int | bool | list | tuple):
             return made
         raise refusal(node, "numbers computed from whole numbers")

@@ -159,8 +159,8 @@ def _export(module: nn.Module, length: int, device: torch.device) -> Any:
         text = str(error).strip().splitlines()
         raise InputError(
             f"torch.export cannot read the module on token ids of shape (batch, {length}): "
-            f"{type(error).__name__}: {text[0] if text else ''}\nIt must take one tensor of ids, hold for "
-            "batches of any size, and have no branches that depend on the data"
+            f"{type(error).__name__}: {text[0] if text else ''}\nIt must take one tensor of ids, hold "
+            "for batches of any size, and have no branches that depend on the data"
         ) from error
 
 

@@ -22,7 +22,8 @@ from exactformer.verification.graph import Graph, Node, Ref, refusal
 Numbers = NDArray[np.object_]
 _MOVES = set(
     """view reshape _unsafe_view flatten unflatten transpose t permute unsqueeze squeeze expand slice
-    select split chunk contiguous clone alias detach detach_ lift_fresh_copy dropout triu tril""".split()
+    select split chunk contiguous clone alias detach detach_ lift_fresh_copy dropout triu
+    tril""".split()
 )
 
 

@@ -22,8 +22,9 @@ _FAR = 1000.0
 def share(a: Arithmetic, roundings: int) -> float:
     """Return the share of its magnitude that a term can lose in so many roundings.
 
-    A sum of k products and a bias has k + 1 terms: each goes through its own product and through at most
-    k additions, in any tree, so k + 1 roundings bound all of them, the bias included wherever it enters.
+    A sum of k products and a bias has k + 1 terms: each goes through its own product and through at
+    most k additions, in any tree, so k + 1 roundings bound all of them, the bias included wherever
+    it enters.
     """
     return a.gamma(roundings) + gamma64(roundings)
 
@@ -50,8 +51,8 @@ def scalar(a: Arithmetic, number: float) -> float:
 def activation(a: Arithmetic, magnitude: Tensor) -> Tensor:
     """Return the error of GELU, SiLU, tanh or sigmoid at arguments of such magnitude.
 
-    Each is a product of its argument, or of 1, with a factor between 0 and 1 that a kernel computes to a
-    few units in the last place of 1, or from an exponential.
+    Each is a product of its argument, or of 1, with a factor between 0 and 1 that a kernel computes
+    to a few units in the last place of 1, or from an exponential.
     """
     relative = ACTIVATION_ULPS * (a.unit + UNIT) + a.exponential
     return magnitude * relative + loss(a, 3)
@@ -61,8 +62,8 @@ def softmax_enclosure(c: Tensor, r: Tensor, alive: Tensor | None) -> tuple[Tenso
     """Return lower bounds of the softmax over c ± r, its value at c, and upper bounds; real arithmetic.
 
     With l = c − r and h = c + r, a weight lies between 1/(1 + Σ_{j≠i} exp(h_j − l_i)) and
-    1/(1 + Σ_{j≠i} exp(l_j − h_i)). Sums over the others are sums over the others: the total less one term
-    would cancel. A computed exponent is off by (3|c| + 3r)v, which with the sums is a share
+    1/(1 + Σ_{j≠i} exp(l_j − h_i)). Sums over the others are sums over the others: the total less
+    one term would cancel. A computed exponent is off by (3|c| + 3r)v, which with the sums is a share
     (8n + 32 + 8·max|c ± r|)v, and what underflows is below 10⁻³⁰⁰.
     """
     n = c.shape[-1]
@@ -91,11 +92,12 @@ def softmax_weights(
 ) -> Tensor:
     """Return relative errors of weights exp(x_i − m)/Σ as they are computed.
 
-    ``distance`` bounds m − x_i, ``upper`` the true weights, and ``exponent`` what else may be rounded in
-    an exponent (scores times log₂ e before their maximum is subtracted). The rounded difference changes
-    the exponential by expm1(u·distance); T blocks of keys cost 2T more exponentials of rescaling. What
-    all terms together can be off by is a mean of their errors with the true weights, so those of masked
-    or distant keys count as little as they weigh. Below exp(−1000) everything underflows.
+    ``distance`` bounds m − x_i, ``upper`` the true weights, and ``exponent`` what else may be
+    rounded in an exponent (scores times log₂ e before their maximum is subtracted). The rounded
+    difference changes the exponential by expm1(u·distance); T blocks of keys cost 2T more
+    exponentials of rescaling. What all terms together can be off by is a mean of their errors with
+    the true weights, so those of masked or distant keys count as little as they weigh. Below
+    exp(−1000) everything underflows.
     """
     rescaling = 2 * (blocks - 1)
     e = a.exponential * (1 + rescaling) + share(a, 1 + 4 * rescaling)
@@ -110,7 +112,9 @@ def softmax_weights(
 
 
 def softmax_lost(a: Arithmetic, keys: int) -> float:
-    """Return the absolute error of one weight from underflow: numerators are at most 1, sums at least ½."""
+    """Return the absolute error of one weight from underflow: numerators are at most 1, sums at
+    least ½.
+    """
     return 2 * loss(a, keys + 3)
 
 

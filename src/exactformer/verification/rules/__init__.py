@@ -8,12 +8,12 @@ from exactformer.verification.rules import (
     products,
     shapes,
 )
-from exactformer.verification.rules.table import RULES, Context, Refusal
+from exactformer.verification.rules.table import RULES, Context, NotCoveredError
 
 __all__ = [
     "RULES",
     "Context",
-    "Refusal",
+    "NotCoveredError",
     "attention",
     "masks",
     "normalisation",

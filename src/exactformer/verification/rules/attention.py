@@ -14,7 +14,7 @@ from exactformer.verification.rounding import (
     softmax_weights,
 )
 from exactformer.verification.rules.products import mixed, scores
-from exactformer.verification.rules.table import Context, Refusal, axis, plain, rule
+from exactformer.verification.rules.table import Context, NotCoveredError, axis, plain, rule
 
 
 @rule("aten.softmax.int", "aten._softmax.default")
@@ -27,9 +27,9 @@ def softmax(
 ) -> Ball:
     """Bound the softmax over the last axis; a wider ``dtype`` is no more than the format."""
     if axis(dim, input, "softmax") != -1 or input.c.ndim < 2:
-        raise Refusal(f"softmax over axis {dim} of {input.c.ndim}, which is not the last")
+        raise NotCoveredError(f"softmax over axis {dim} of {input.c.ndim}, which is not the last")
     if half_to_float:
-        raise Refusal("half_to_float=True")
+        raise NotCoveredError("half_to_float=True")
     if dtype is not None:
         narrower(ctx, dtype)
     return weights(ctx, input, 1, 0.0)
@@ -40,7 +40,7 @@ def narrower(ctx: Context, dtype: torch.dtype) -> None:
     if not dtype.is_floating_point or torch.finfo(dtype).eps / 2 > (
         ctx.arithmetic.unit or 2.0**-24
     ):
-        raise Refusal(f"{str(dtype).removeprefix('torch.')} inside {ctx.arithmetic.name}")
+        raise NotCoveredError(f"{str(dtype).removeprefix('torch.')} inside {ctx.arithmetic.name}")
 
 
 def weights(ctx: Context, x: Ball, blocks: int, exponent: Tensor | float) -> Ball:
@@ -82,10 +82,10 @@ def attention(
     """
     q, k, v = plain(query), plain(key), plain(value)
     if enable_gqa or q.c.ndim < 3:
-        raise Refusal("enable_gqa=True" if enable_gqa else "attention without a batch")
+        raise NotCoveredError("enable_gqa=True" if enable_gqa else "attention without a batch")
     queries, keys, d = q.shape[-2], k.shape[-2], q.shape[-1]
     if is_causal and (attn_mask is not None or queries != keys):
-        raise Refusal("is_causal=True with a mask, or with fewer queries than keys")
+        raise NotCoveredError("is_causal=True with a mask, or with fewer queries than keys")
     s = d**-0.5 if scale is None else float(scale)
     raw = scores(ctx, q, Ball(k.c.mT, None if k.r is None else k.r.mT, across=k.spread), extra=6)
     c = raw.c * s
@@ -111,6 +111,6 @@ def masked(ctx: Context, x: Ball, mask: Ball | Tensor) -> Ball:
 
         return add(ctx, x, mask)
     if mask.dtype != torch.bool:
-        raise Refusal(f"a mask of {mask.dtype}")
+        raise NotCoveredError(f"a mask of {mask.dtype}")
     dead = (~mask).expand(x.shape)
     return Ball(torch.where(dead, 0.0, x.c), torch.where(dead, 0.0, x.radius), dead=dead)

@@ -1,4 +1,6 @@
-"""Tensors made of nothing, and masks: constants of truth values, of 0 and −∞, or of very negative numbers."""
+"""Tensors made of nothing, and masks: constants of truth values, of 0 and −∞, or of very negative
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import torch
 from torch import Tensor
 
 from exactformer.verification.balls import Ball
-from exactformer.verification.rules.table import Context, Refusal, rule
+from exactformer.verification.rules.table import Context, NotCoveredError, rule
 
 
 def exact(ctx: Context, values: Tensor) -> Ball:
@@ -21,7 +23,9 @@ def exact(ctx: Context, values: Tensor) -> Ball:
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         lowest = lowest | (c == torch.finfo(dtype).min)
     if not bool((whole | lowest).all()):
-        raise Refusal("a constant with digits after the point; make it a buffer of the module")
+        raise NotCoveredError(
+            "a constant with digits after the point; make it a buffer of the module"
+        )
     return Ball(c, dead=dead if bool(dead.any()) else None)
 
 
@@ -39,7 +43,7 @@ def full(
 ) -> Ball | Tensor:
     """Fill a tensor with one value."""
     if isinstance(fill_value, Ball):
-        raise Refusal("a fill value that is computed")
+        raise NotCoveredError("a fill value that is computed")
     sizes = list(input.shape) if size is None else list(size)
     value = torch.full(sizes, fill_value, dtype=dtype, device=ctx.device)
     return exact(ctx, value) if value.dtype.is_floating_point else value
@@ -100,7 +104,7 @@ rule("aten.tril.default")(_triangle(False))
 def where(ctx: Context, condition: Tensor, input: Any, other: Any) -> Ball:
     """Choose between two tensors, by a constant of truth values."""
     if not isinstance(condition, Tensor) or condition.dtype != torch.bool:
-        raise Refusal("a choice by numbers")
+        raise NotCoveredError("a choice by numbers")
     a, b = _number(ctx, input), _number(ctx, other)
     c = torch.where(condition, a.c, b.c)
     dead = None

@@ -8,7 +8,7 @@ from torch import Tensor
 from exactformer.verification.balls import UNIT, Ball, ball, norm_above, norm_below, outward, raised
 from exactformer.verification.rounding import deviation
 from exactformer.verification.rules.products import wide
-from exactformer.verification.rules.table import Context, Refusal, plain, rule
+from exactformer.verification.rules.table import Context, NotCoveredError, plain, rule
 
 
 @rule("aten.layer_norm.default")
@@ -49,7 +49,7 @@ def rms_norm(
     """Bound x/√(mean square + ε)·w over the last axis: LayerNorm without centring."""
     x = _over_the_last_axis(input, normalized_shape)
     if eps is None:
-        raise Refusal("eps=None, which depends on the number format")
+        raise NotCoveredError("eps=None, which depends on the number format")
     z = scaled(ctx, x.c, x.radius, torch.zeros_like(x.c), x.spread, x.length, eps)
     return affine(ctx, z, weight, None)
 
@@ -57,7 +57,7 @@ def rms_norm(
 def _over_the_last_axis(input: Ball, shape: list[int]) -> Ball:
     x = plain(input)
     if len(shape) != 1 or x.c.ndim < 2 or shape[0] != x.shape[-1]:
-        raise Refusal(f"a norm over the last {len(shape)} axes")
+        raise NotCoveredError(f"a norm over the last {len(shape)} axes")
     return x
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from exactformer.core.formats import ROOT_ULPS
 from exactformer.verification.balls import UNIT, Ball, ball, norm_above, outward
 from exactformer.verification.rounding import activation
 from exactformer.verification.rules.products import mul
-from exactformer.verification.rules.table import Context, Refusal, plain, rule
+from exactformer.verification.rules.table import Context, NotCoveredError, plain, rule
 
 
 @rule("aten.relu.default", "aten.relu_.default")
@@ -28,14 +28,14 @@ def relu(ctx: Context, input: Ball) -> Ball:
 def gelu(ctx: Context, input: Ball, approximate: str = "none") -> Ball:
     """Bound x·Φ(x), or its form by tanh: slopes are at most 1.129, and 1.1301 by tanh."""
     if approximate not in ("none", "tanh"):
-        raise Refusal(f"approximate={approximate!r}")
-    return _lipschitz(ctx, input, lambda c: F.gelu(c, approximate=approximate), 1.1302)
+        raise NotCoveredError(f"approximate={approximate!r}")
+    return _lipschitz(ctx, input, lambda c: functional.gelu(c, approximate=approximate), 1.1302)
 
 
 @rule("aten.silu.default")
 def silu(ctx: Context, input: Ball) -> Ball:
     """Bound x/(1 + exp(−x)), of slope at most 1.0999."""
-    return _lipschitz(ctx, input, F.silu, 1.0999)
+    return _lipschitz(ctx, input, functional.silu, 1.0999)
 
 
 @rule("aten.tanh.default")
@@ -73,7 +73,7 @@ def _lipschitz(
 def power(ctx: Context, input: Ball, exponent: float) -> Ball:
     """Bound a square or a cube, by products."""
     if exponent not in (2, 3):
-        raise Refusal(f"exponent={exponent}")
+        raise NotCoveredError(f"exponent={exponent}")
     x = plain(input)
     square = mul(ctx, x, x)
     return square if exponent == 2 else mul(ctx, square, x)

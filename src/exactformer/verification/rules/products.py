@@ -6,24 +6,24 @@ from math import prod
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from exactformer.verification.balls import Ball, ball, norm_above, outward, raised
 from exactformer.verification.rounding import read, softmax_total
-from exactformer.verification.rules.table import Context, Refusal, axis, plain, rule
+from exactformer.verification.rules.table import Context, NotCoveredError, axis, plain, rule
 
 
 @rule("aten.linear.default")
 def linear(ctx: Context, input: Ball, weight: Ball, bias: Ball | None = None) -> Ball:
     """Bound y = xWᵀ + b.
 
-    ŷ − Wc − b is at most |W|r + |r_W|(|c| + r) + r_b, and γ_{k+1} of Σ|w||x| + |b| from rounding. In the
-    2-norm it is at most ‖W‖₂n, with γ_{k+1}(‖|W|‖₂‖x‖ + ‖b‖) from rounding.
+    ŷ − Wc − b is at most |W|r + |r_W|(|c| + r) + r_b, and γ_{k+1} of Σ|w||x| + |b| from rounding.
+    In the 2-norm it is at most ‖W‖₂n, with γ_{k+1}(‖|W|‖₂‖x‖ + ‖b‖) from rounding.
     """
     x = plain(input)
     if x.c.ndim < 1 or weight.c.ndim != 2:
-        raise Refusal(f"a weight with {weight.c.ndim} axes")
+        raise NotCoveredError(f"a weight with {weight.c.ndim} axes")
     return _affine(ctx, x, weight, bias)
 
 
@@ -31,20 +31,20 @@ def linear(ctx: Context, input: Ball, weight: Ball, bias: Ball | None = None) ->
 def addmm(ctx: Context, input: Ball, mat1: Ball, mat2: Ball) -> Ball:
     """Bound b + xW, a linear layer of the transposed weight."""
     if mat2.unity is not None or input.c.ndim != 1:
-        raise Refusal("a bias that is not one row")
+        raise NotCoveredError("a bias that is not one row")
     return _affine(ctx, plain(mat1), plain(mat2).turned, plain(input))
 
 
 def _affine(ctx: Context, x: Ball, w: Ball, b: Ball | None) -> Ball:
     outputs, k = w.shape
     g, lost, up = ctx.share(k + 1), ctx.loss(k + 1), raised(2 * k + 8)
-    c = F.linear(x.c, w.c, None if b is None else b.c)
+    c = functional.linear(x.c, w.c, None if b is None else b.c)
     constant = x.c.new_zeros(outputs) if b is None else b.size * g + b.radius
     constant = (constant + lost) * up
     size = torch.add(x.size * g, x.radius) * up if x.r is not None else x.size * (g * up)
-    r = F.linear(size, w.magnitude, constant)
+    r = functional.linear(size, w.magnitude, constant)
     if w.r is not None:
-        r = r + F.linear(x.size, w.r) * (up * (1 + g))
+        r = r + functional.linear(x.size, w.r) * (up * (1 + g))
     spectral, absolute = w.spectral.unbind()
     n = x.spread * spectral + x.length * (g * absolute) + torch.linalg.vector_norm(constant)
     if w.r is not None:
@@ -63,7 +63,7 @@ def product(ctx: Context, input: Ball, other: Any = None, mat2: Any = None) -> B
     """
     a, b = plain(input), plain(other if mat2 is None else mat2)
     if a.c.ndim < 2 or b.c.ndim < 2:
-        raise Refusal("a product with a vector")
+        raise NotCoveredError("a product with a vector")
     if a.unity is not None and b.unity is None:
         return mixed(ctx, a, b, extra=0)
     if b.c.ndim == 2 and b.across is None:
@@ -165,7 +165,7 @@ def mul(ctx: Context, input: Any, other: Any) -> Ball:
         r = r + a.r * (b.size * (1 + g))
     ctx.watch(a.largest * b.largest, 1)
     r = outward(r + ctx.loss(1), 8)
-    if a.r is not None or a.c.numel() > 1 and a.shape[-1] > 1:
+    if a.r is not None or (a.c.numel() > 1 and a.shape[-1] > 1):
         return Ball(c, r)
     factor = a.c.abs() if a.c.ndim < 2 else a.c.abs()[..., 0]
     n = b.spread * factor * (1 + g) + norm_above(c) * g + ctx.loss(1) * c.shape[-1] ** 0.5
@@ -174,7 +174,9 @@ def mul(ctx: Context, input: Any, other: Any) -> Ball:
 
 @rule("aten.div.Tensor")
 def div(ctx: Context, input: Ball, other: Any) -> Ball:
-    """Bound a quotient by a number, or by a ball away from zero: |â/b̂ − a/b| ≤ (r_a + |a/b|r_b)/min|b̂|."""
+    """Bound a quotient by a number, or by a ball away from zero: |â/b̂ − a/b| ≤ (r_a +
+    |a/b|r_b)/min|b̂|.
+    """
     a, b = plain(input), plain(ctx.lift(other, input.c))
     least = (b.c.abs() - b.radius) * (1 - 2.0**-50)
     c = a.c / b.c
@@ -198,7 +200,7 @@ def mean(ctx: Context, input: Ball, dim: list[int], keepdim: bool = False) -> Ba
     """Bound a mean over one axis: a sum of k numbers, and a quotient."""
     x = plain(input)
     if len(dim) != 1 or x.c.ndim < 2 or (last := axis(dim[0], x, "mean")) == -x.c.ndim:
-        raise Refusal(f"mean over the axes {dim}")
+        raise NotCoveredError(f"mean over the axes {dim}")
     k = x.shape[last]
     size = x.size.mean(last, keepdim)
     r = x.radius.mean(last, keepdim) + size * ctx.share(k + 2)
@@ -210,7 +212,7 @@ def mean(ctx: Context, input: Ball, dim: list[int], keepdim: bool = False) -> Ba
 def embedding(ctx: Context, weight: Ball, indices: Tensor, padding_idx: int = -1) -> Ball:
     """Look up rows, which is exact; ``padding_idx`` matters to training only."""
     if not isinstance(indices, Tensor) or prod(weight.shape) == 0:
-        raise Refusal("an embedding of numbers")
+        raise NotCoveredError("an embedding of numbers")
     rows = None if weight.r is None else weight.r[indices]
     return Ball(weight.c[indices], rows, None if weight.n is None else weight.n[indices])
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from exactformer.verification.balls import Ball, raised
 from exactformer.verification.rules.attention import narrower
-from exactformer.verification.rules.table import Context, Refusal, rule
+from exactformer.verification.rules.table import Context, NotCoveredError, rule
 
 _ALL = 2**63 - 1
 
@@ -30,7 +30,7 @@ def first(ctx: Context, x: Ball, dim: int, what: str) -> int:
     """Return an axis from the front; the axis of the batch is refused."""
     front = dim % x.c.ndim
     if front == 0 and ctx.batched:
-        raise Refusal(f"{what} along the batch, which would mix inputs")
+        raise NotCoveredError(f"{what} along the batch, which would mix inputs")
     return front
 
 
@@ -40,7 +40,7 @@ def view(ctx: Context, input: Ball, size: Any = None, shape: Any = None) -> Ball
     x, sizes = input, list(size if shape is None else shape)
     c = x.c.reshape(sizes)
     if not c.ndim:
-        raise Refusal("a single number")
+        raise NotCoveredError("a single number")
     n, old, new = None, x.shape[-1], c.shape[-1]
     if x.n is None:
         pass
@@ -91,7 +91,7 @@ def permute(ctx: Context, input: Ball, dims: list[int]) -> Ball:
     """Reorder axes."""
     places = [d % input.c.ndim for d in dims]
     if ctx.batched and places[0] != 0:
-        raise Refusal("a permutation that moves the batch")
+        raise NotCoveredError("a permutation that moves the batch")
     stays = places[-1] == input.c.ndim - 1
     n = input.n.permute(places[:-1]) if stays and input.n is not None else None
     return moved(input, lambda t: t.permute(places), n, stays)
@@ -102,7 +102,7 @@ def unsqueeze(ctx: Context, input: Ball, dim: int) -> Ball:
     """Add an axis of length 1."""
     front = dim % (input.c.ndim + 1)
     if front == 0 and ctx.batched:
-        raise Refusal("an axis before the batch")
+        raise NotCoveredError("an axis before the batch")
     inner = front < input.c.ndim
     n = input.n.unsqueeze(front) if inner and input.n is not None else None
     return moved(input, lambda t: t.unsqueeze(front), n, inner)
@@ -113,7 +113,7 @@ def squeeze(ctx: Context, input: Ball, dim: int) -> Ball:
     """Remove an axis of length 1."""
     front = first(ctx, input, dim, "squeeze")
     if input.c.ndim < 2:
-        raise Refusal("a single number")
+        raise NotCoveredError("a single number")
     inner = front < input.c.ndim - 1
     n = input.n.squeeze(front) if inner and input.n is not None else None
     return moved(input, lambda t: t.squeeze(front), n, inner)
@@ -157,7 +157,7 @@ def select(ctx: Context, input: Ball, dim: int, index: int) -> Ball:
     """Keep one place along an axis."""
     front = first(ctx, input, dim, "a selection")
     if input.c.ndim < 2:
-        raise Refusal("a single number")
+        raise NotCoveredError("a single number")
     inner = front < input.c.ndim - 1
     n = input.n.select(front, index) if inner and input.n is not None else None
     return moved(input, lambda t: t.select(front, index), n, inner)
@@ -181,7 +181,7 @@ def chunk(ctx: Context, input: Ball, chunks: int, dim: int = 0) -> list[Ball]:
 def cat(ctx: Context, tensors: list[Ball], dim: int = 0) -> Ball:
     """Put tensors next to each other."""
     if any(not isinstance(t, Ball) or t.dead is not None for t in tensors):
-        raise Refusal("a tensor of whole numbers, or a mask, among those put together")
+        raise NotCoveredError("a tensor of whole numbers, or a mask, among those put together")
     front = first(ctx, tensors[0], dim, "a concatenation")
     r = None
     if any(t.r is not None for t in tensors):
@@ -208,7 +208,7 @@ def same(ctx: Context, input: Ball, memory_format: Any = None) -> Ball:
 def dropout(ctx: Context, input: Ball, p: float, train: bool) -> Ball:
     """Return the tensor as it is, outside training."""
     if train:
-        raise Refusal("dropout in training mode; call .eval() first")
+        raise NotCoveredError("dropout in training mode; call .eval() first")
     return input
 
 
@@ -228,7 +228,7 @@ def cast(
         if dtype is not None:
             narrower(ctx, dtype)
         g = ctx.share(1)
-        if dtype is None or dtype == ctx.own or input.r is None and not ctx.arithmetic.unit:
+        if dtype is None or dtype == ctx.own or (input.r is None and not ctx.arithmetic.unit):
             return input
         r = input.radius + input.size * g + ctx.loss(1)
         return Ball(input.c, r, dead=input.dead)

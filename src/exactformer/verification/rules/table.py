@@ -21,10 +21,12 @@ from exactformer.verification.rounding import loss, scalar, share
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
 MAKERS: set[str] = set()
-"""Operators that make a tensor of numbers out of none, and so have a rule for arguments without balls."""
+"""Operators that make a tensor of numbers out of none, and so have a rule for arguments without
+balls.
+"""
 
 
-class Refusal(Exception):
+class NotCoveredError(Exception):
     """What a rule does not understand, in words."""
 
 
@@ -33,8 +35,8 @@ class Context:
     """The arithmetic, and the largest magnitudes that the walk has met where they matter."""
 
     arithmetic: Arithmetic
-    device: torch.device = torch.device("cpu")
-    own: torch.dtype | None = None
+    device: torch.device
+    own: torch.dtype
     """The number format of the module's weights."""
     peaks: list[Tensor] = field(default_factory=list)
     batched: bool = False
@@ -62,7 +64,7 @@ class Context:
         if isinstance(value, Ball):
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Refusal(f"{type(value).__name__} where a tensor of numbers is expected")
+            raise NotCoveredError(f"{type(value).__name__} where a tensor of numbers is expected")
         number = torch.tensor([float(value)], dtype=torch.float64, device=like.device)
         whole = float(value).is_integer() and abs(value) * self.arithmetic.unit <= 1
         radius = 0.0 if whole else scalar(self.arithmetic, float(value))
@@ -97,7 +99,7 @@ def bind(
             if given:
                 bound[name] = value
         elif given and not _usual(value, argument):
-            raise Refusal(f"argument {argument.name}={_shown(value)}")
+            raise NotCoveredError(f"argument {argument.name}={_shown(value)}")
     return bound
 
 
@@ -116,12 +118,12 @@ def axis(dim: int, x: Ball, what: str) -> int:
     """Return an axis counted from the end, as a negative number; the first one is the batch."""
     last = dim if dim < 0 else dim - x.c.ndim
     if not -x.c.ndim <= last < 0:
-        raise Refusal(f"{what} over axis {dim} of {x.c.ndim}")
+        raise NotCoveredError(f"{what} over axis {dim} of {x.c.ndim}")
     return last
 
 
 def plain(x: Ball) -> Ball:
     """Return a ball that no mask has touched."""
     if x.dead is not None:
-        raise Refusal("a tensor with entries of −∞, other than in a softmax")
+        raise NotCoveredError("a tensor with entries of −∞, other than in a softmax")
     return x
