@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from exactformer.spectra import spectrum
     from exactformer.spectra.caching import shrink_cache
     from exactformer.spectra.shrinking import load_shrunk, shrink_heads
+    from exactformer.verification.verdict import Verdict
+    from exactformer.verification.verify import verify
 
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
@@ -80,7 +82,9 @@ _HOMES = {
     "shrink_cache": "spectra.caching",
     "shrink_heads": "spectra.shrinking",
     "spectrum": "spectra",
+    "Verdict": "verification.verdict",
     "universality_curve": "polynomials.functions.curve",
+    "verify": "verification.verify",
 }
 
 __all__ = [
@@ -103,6 +107,7 @@ __all__ = [
     "SequenceBlueprint",
     "SequenceModel",
     "Trace",
+    "Verdict",
     "certify",
     "check_equivariance",
     "compile",
@@ -124,6 +129,7 @@ __all__ = [
     "targets",
     "theory",
     "universality_curve",
+    "verify",
 ]
 
 

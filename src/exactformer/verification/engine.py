@@ -16,7 +16,7 @@ from exactformer.verification.rules import RULES, Context, NotCoveredError
 from exactformer.verification.rules.products import parameter
 from exactformer.verification.rules.table import MAKERS, bind
 
-Observer = Callable[[Node, Ball], None]
+Observer = Callable[[int, Node, Ball], None]
 
 
 class Engine:
@@ -25,7 +25,6 @@ class Engine:
     def __init__(self, graph: Graph, arithmetic: Arithmetic, device: torch.device) -> None:
         self.graph, self.arithmetic, self.device = graph, arithmetic, device
         self._fixed: dict[int, Any] = {}
-        self._lasting: tuple[float, ...] = ()
         ctx = self.context()
         with torch.no_grad():
             for number, node in enumerate(graph.nodes):
@@ -34,6 +33,10 @@ class Engine:
                 elif node.target is not None and not node.data and not node.sized:
                     self._fixed[number] = self._apply(ctx, node, self._fixed)
         self._overflows = ctx.overflow()
+
+    def fixed(self, number: int) -> Any:
+        """Return what a node is for every input, or None."""
+        return self._fixed.get(number)
 
     def context(self) -> Context:
         """Return a context of this engine's arithmetic."""
@@ -67,7 +70,7 @@ class Engine:
                 elif number not in self._fixed:
                     env[number] = self._apply(ctx, node, env)
                 if observe is not None and isinstance(env[number], Ball) and node.batched:
-                    observe(node, env[number])
+                    observe(number, node, env[number])
                 for dead in node.last:
                     if dead not in self._fixed:
                         del env[dead]

@@ -22,7 +22,7 @@ from exactformer.verification.graph import Graph, Node, Ref, refusal
 Numbers = NDArray[np.object_]
 _MOVES = set(
     """view reshape _unsafe_view flatten unflatten transpose t permute unsqueeze squeeze expand slice
-    select split chunk contiguous clone alias detach detach_ lift_fresh_copy dropout triu
+    select split chunk contiguous clone alias detach lift_fresh_copy dropout triu
     tril""".split()
 )
 
@@ -183,7 +183,6 @@ _OPERATORS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "bmm": lambda n: n["self"] @ n["mat2"],
     "mm": lambda n: n["self"] @ n["mat2"],
     "add": lambda n: _plain(n["self"]) + _plain(n["other"]),
-    "add_": lambda n: _plain(n["self"]) + _plain(n["other"]),
     "sub": lambda n: _plain(n["self"]) - _plain(n["other"]),
     "mul": lambda n: _plain(n["self"]) * _plain(n["other"]),
     "div": lambda n: _plain(n["self"]) / _plain(n["other"]),
@@ -197,16 +196,16 @@ _OPERATORS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "layer_norm": lambda n: _norm(n, centred=True),
     "rms_norm": lambda n: _norm(n, centred=False),
     "relu": lambda n: _relu(n["self"]),
-    "relu_": lambda n: _relu(n["self"]),
     "gelu": _gelu,
     "silu": lambda n: _each(lambda x: x / (1 + (-x).exp()))(n["self"]),
     "tanh": lambda n: _each(lambda x: x.tanh())(n["self"]),
     "sigmoid": lambda n: _each(lambda x: 1 / (1 + (-x).exp()))(n["self"]),
+    "cos": lambda n: _each(lambda x: x.cos())(n["self"]),
+    "sin": lambda n: _each(lambda x: x.sin())(n["self"]),
     "pow": lambda n: n["self"] ** int(n["exponent"]),
     "rsqrt": lambda n: _each(lambda x: x.rsqrt())(n["self"]),
     "where": _where,
     "masked_fill": _fill,
-    "masked_fill_": _fill,
     "to": lambda n: n["self"],
     "_to_copy": lambda n: n["self"],
     "cat": lambda n: np.concatenate(n["tensors"], n["dim"]),

@@ -127,7 +127,7 @@ def _number(ctx: Context, value: Any) -> Ball:
     return ctx.lift(value, torch.zeros(1, dtype=torch.float64, device=ctx.device))
 
 
-@rule("aten.masked_fill.Scalar", "aten.masked_fill.Tensor", "aten.masked_fill_.Scalar")
+@rule("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
 def masked_fill(ctx: Context, input: Ball, mask: Tensor, value: Any) -> Ball:
     """Put one value where a constant of truth values says so."""
     return where(ctx, mask, value, input)

@@ -15,7 +15,7 @@ from exactformer.verification.rules.products import mul
 from exactformer.verification.rules.table import Context, NotCoveredError, plain, rule
 
 
-@rule("aten.relu.default", "aten.relu_.default")
+@rule("aten.relu.default")
 def relu(ctx: Context, input: Ball) -> Ball:
     """Bound max(x, 0), which is exact and moves no two numbers apart."""
     x = plain(input)
@@ -48,6 +48,18 @@ def tanh(ctx: Context, input: Ball) -> Ball:
 def sigmoid(ctx: Context, input: Ball) -> Ball:
     """Bound 1/(1 + exp(−x)), of slope at most ¼."""
     return _lipschitz(ctx, input, torch.sigmoid, 0.25, whole=True)
+
+
+@rule("aten.cos.default")
+def cos(ctx: Context, input: Ball) -> Ball:
+    """Bound cos x, of slope at most 1."""
+    return _lipschitz(ctx, input, torch.cos, 1.0, whole=True)
+
+
+@rule("aten.sin.default")
+def sin(ctx: Context, input: Ball) -> Ball:
+    """Bound sin x, of slope at most 1."""
+    return _lipschitz(ctx, input, torch.sin, 1.0, whole=True)
 
 
 def _lipschitz(

@@ -112,7 +112,7 @@ def mixed(ctx: Context, p: Ball, v: Ball, extra: int) -> Ball:
     return ball(p.c @ v.c, r, n * up + ctx.loss(k + extra) * d**0.5)
 
 
-@rule("aten.add.Tensor", "aten.add_.Tensor")
+@rule("aten.add.Tensor")
 def add(ctx: Context, input: Any, other: Any) -> Ball:
     """Bound a sum of two: radii add up, and the sum is rounded once. A mask of −∞ kills entries."""
     return _sum(ctx, input, other, 1)

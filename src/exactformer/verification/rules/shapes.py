@@ -196,7 +196,6 @@ def cat(ctx: Context, tensors: list[Ball], dim: int = 0) -> Ball:
     "aten.clone.default",
     "aten.alias.default",
     "aten.detach.default",
-    "aten.detach_.default",
     "aten.lift_fresh_copy.default",
 )
 def same(ctx: Context, input: Ball, memory_format: Any = None) -> Ball:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from exactformer.verification.balls import Ball
 from exactformer.verification.rounding import loss, scalar, share
 
 Rule = Callable[..., Any]
+F = TypeVar("F", bound=Rule)
 RULES: dict[str, Rule] = {}
 MAKERS: set[str] = set()
 """Operators that make a tensor of numbers out of none, and so have a rule for arguments without
@@ -71,10 +72,10 @@ class Context:
         return Ball(number, number.new_full((1,), radius) if radius else None)
 
 
-def rule(*names: str, maker: bool = False) -> Callable[[Rule], Rule]:
+def rule(*names: str, maker: bool = False) -> Callable[[F], F]:
     """Register a rule for operators."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: F) -> F:
         for name in names:
             RULES[name] = function
             if maker:
