@@ -244,7 +244,7 @@ def test_modules_that_are_not_fixed_are_refused() -> None:
         module.change = change
         return module.eval().requires_grad_(False)
 
-    with pytest.raises(InputError, match="writes into its buffers|is another one"):
+    with pytest.raises(InputError, match=r"writes into its buffers|is another one"):
         verdict(count(model), max, 4, 2)
     broken = net(tokens=4, length=2)
     broken.readout.weight[0, 0] = torch.nan

@@ -121,7 +121,8 @@ class FunctionClaim:
             raise InputError("a batched claim must return a tensor of the ids of answers")
         if tuple(found.shape) != wanted:
             raise InputError(
-                f"the claim returns shape {tuple(found.shape)} for {len(ids)} inputs; it must be {wanted}"
+                f"the claim returns shape {tuple(found.shape)} for {len(ids)} inputs; it must be "
+                f"{wanted}"
             )
         found = found.reshape(len(ids), positions or 1).long()
         if not bool(((found >= 0) & (found < len(self.answers))).all()):

@@ -15,7 +15,7 @@ from torch import Tensor
 from exactformer.core.formats import ACTIVATION_ULPS, KEYS_PER_BLOCK, ROOT_ULPS, Arithmetic
 from exactformer.verification.balls import SMALL, UNIT, gamma64
 
-_FAR = 1000.0
+FAR = 1000.0
 """Exponentials of −1000 and below vanish in every format and in float64."""
 
 
@@ -64,7 +64,8 @@ def softmax_enclosure(c: Tensor, r: Tensor, alive: Tensor | None) -> tuple[Tenso
     With l = c − r and h = c + r, a weight lies between 1/(1 + Σ_{j≠i} exp(h_j − l_i)) and
     1/(1 + Σ_{j≠i} exp(l_j − h_i)). Sums over the others are sums over the others: the total less
     one term would cancel. A computed exponent is off by (3|c| + 3r)v, which with the sums is a share
-    (8n + 32 + 8·max|c ± r|)v, and what underflows is below 10⁻³⁰⁰.
+    (8n + 32 + 8·max|c ± r|)v, and what underflows is below 10⁻³⁰⁰. Entries more than 1000 below
+    the others, such as masks make them, weigh nothing, and their size makes no share larger.
     """
     n = c.shape[-1]
     if alive is not None:
@@ -76,8 +77,9 @@ def softmax_enclosure(c: Tensor, r: Tensor, alive: Tensor | None) -> tuple[Tenso
     most = (torch.exp(high - high_top) @ others + SMALL) * torch.exp(high_top - low)
     upper, lower = 1 / (1 + least), 1 / (1 + most)
     size = torch.maximum(high.abs(), low.abs())
+    gap = (low_top - high) * (1 - 2.0**-50) - low_top.abs() * 2.0**-50
+    size = torch.where(gap > FAR, 0.0, size)
     if alive is not None:
-        size = torch.where(alive, size, 0.0)
         upper, lower = torch.where(alive, upper, 0.0), torch.where(alive, lower, 0.0)
     slack = UNIT * (8 * n + 32 + 8 * size.amax(-1, keepdim=True))
     upper = (upper * (1 + slack) + 1e-300).clamp_max(1.0)
@@ -101,7 +103,7 @@ def softmax_weights(
     """
     rescaling = 2 * (blocks - 1)
     e = a.exponential * (1 + rescaling) + share(a, 1 + 4 * rescaling)
-    t = distance.clamp_max(_FAR) * (1 + rescaling) + exponent
+    t = distance.clamp_max(FAR) * (1 + rescaling) + exponent
     shift = torch.expm1(a.unit * 1.01 * t)
     own = shift + e + shift * e
     total = (upper * own).sum(-1, keepdim=True)

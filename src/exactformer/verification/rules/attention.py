@@ -7,6 +7,7 @@ from torch import Tensor
 
 from exactformer.verification.balls import UNIT, Ball, outward, raised
 from exactformer.verification.rounding import (
+    FAR,
     blocks_of,
     softmax_enclosure,
     softmax_lost,
@@ -32,7 +33,7 @@ def softmax(
         raise NotCoveredError("half_to_float=True")
     if dtype is not None:
         narrower(ctx, dtype)
-    return weights(ctx, input, 1, 0.0)
+    return weights(ctx, input)
 
 
 def narrower(ctx: Context, dtype: torch.dtype) -> None:
@@ -43,8 +44,12 @@ def narrower(ctx: Context, dtype: torch.dtype) -> None:
         raise NotCoveredError(f"{str(dtype).removeprefix('torch.')} inside {ctx.arithmetic.name}")
 
 
-def weights(ctx: Context, x: Ball, blocks: int, exponent: Tensor | float) -> Ball:
-    """Bound the softmax over the last axis: its enclosure, and the rounding of its weights."""
+def weights(ctx: Context, x: Ball, blocks: int = 0) -> Ball:
+    """Bound the softmax over the last axis: its enclosure, and the rounding of its weights.
+
+    ``blocks`` is how many blocks of keys fused attention takes; it may also scale scores by log₂ e
+    before it subtracts their maximum, which rounds each once more. Without blocks none of this occurs.
+    """
     keys = x.shape[-1]
     alive = None if x.dead is None else ~x.dead
     lower, p, upper = softmax_enclosure(x.c, x.radius, alive)
@@ -55,12 +60,16 @@ def weights(ctx: Context, x: Ball, blocks: int, exponent: Tensor | float) -> Bal
     distance = high.amax(-1, keepdim=True) - low
     if alive is not None:
         distance = torch.where(alive, distance, 0.0)
-    relative = softmax_weights(ctx.arithmetic, upper, distance * raised(4), blocks, exponent)
+    distance = distance * raised(4)
+    exponent: Tensor | float = 0.0
+    if blocks:
+        exponent = blocks * torch.where(distance < FAR, x.size, 0.0).amax(-1, keepdim=True)
+    relative = softmax_weights(ctx.arithmetic, upper, distance, max(blocks, 1), exponent)
     lost = softmax_lost(ctx.arithmetic, keys)
     r = away + (p + away) * relative + lost
     if alive is not None:
         r = torch.where(alive, r, 0.0)
-    total = softmax_total(ctx.arithmetic, keys, blocks)
+    total = softmax_total(ctx.arithmetic, keys, max(blocks, 1))
     return Ball(p, outward(r, 8), unity=total)
 
 
@@ -100,8 +109,7 @@ def attention(
     elif attn_mask is not None:
         x = masked(ctx, x, attn_mask)
     blocks = blocks_of(keys)
-    size = x.size.amax(-1, keepdim=True)
-    return mixed(ctx, weights(ctx, x, blocks, blocks * size), v, extra=2 * blocks + 7)
+    return mixed(ctx, weights(ctx, x, blocks), v, extra=2 * blocks + 7)
 
 
 def masked(ctx: Context, x: Ball, mask: Ball | Tensor) -> Ball:
