@@ -3,6 +3,7 @@
 from exactformer.figures.accuracy import accuracy_figure
 from exactformer.figures.architecture import architecture_figure
 from exactformer.figures.circuit import circuit_figure
+from exactformer.figures.margins import margins_figure
 from exactformer.figures.style import exactformer_style, save_figure
 
 __all__ = [
@@ -10,5 +11,6 @@ __all__ = [
     "architecture_figure",
     "circuit_figure",
     "exactformer_style",
+    "margins_figure",
     "save_figure",
 ]

@@ -38,6 +38,16 @@ def settle(walk: Exhaustive, tally: Tally, seconds: float | None) -> str:
     return f"{decided:,} of {len(open_):,} close ones to {_BITS[-1]} bits"
 
 
+def replay(walk: Exhaustive, number: int) -> bool | None:
+    """Decide one input again: by balls, and in real arithmetic to hundreds of bits where they fail."""
+    length, start = walk.space.locate(number)
+    ids = walk.space.ids(length, start, start + 1, walk.device)
+    found, overflow = walk.step(ids, length, walk.expected(ids, length, start))
+    if not bool(overflow) and bool(found.right[0] | found.wrong[0]):
+        return bool(found.right[0])
+    return _precisely(walk, number) if walk.engines[length].arithmetic == REAL else None
+
+
 def _precisely(walk: Exhaustive, number: int) -> bool | None:
     length, start = walk.space.locate(number)
     ids = walk.space.ids(length, start, start + 1, walk.device)

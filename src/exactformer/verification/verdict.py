@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -57,6 +56,10 @@ class Verdict:
     arithmetic: str
     assumptions: str
     method: str
+    vocabulary: tuple[Any, ...]
+    lengths: tuple[int, ...]
+    answers: tuple[Any, ...]
+    """What the logits stand for, in order."""
     total: int
     right: int
     wrong: int
@@ -146,12 +149,6 @@ class Verdict:
         with whole_file(path) as file:
             file.write(document + "\n")
 
-    def plot(self, path: str | Path) -> None:
-        """Draw margins against the bounds of their errors, and save the picture."""
-        from exactformer.verification.picture import draw
-
-        draw(self, path)
-
     @classmethod
     def load(cls, path: str | Path) -> Verdict:
         """Read a verdict; what it says is stated by the file until it is checked."""
@@ -167,14 +164,16 @@ class Verdict:
             for name in ("total", "right", "wrong", "doubtful")
         }
         if counts["total"] < 1 or sum(counts.values()) > 2 * counts["total"]:
-            raise FileFormatError(f"{path}: its counts do not add up")
-        read_number: Callable[[Any, str], int] = lambda value, name: integer(value, name, 0, _MOST)  # noqa: E731
-        return cls(
+            raise FileFormatError(f"{path} was altered: its counts do not add up")
+        verdict = cls(
             **{
                 name: text(entry(fields, name), name)
                 for name in ("claim", "arithmetic", "assumptions", "method", "device")
             },
             **counts,
+            vocabulary=list_of(entry(fields, "vocabulary"), "vocabulary", _token),
+            lengths=list_of(entry(fields, "lengths"), "lengths", _number),
+            answers=list_of(entry(fields, "answers"), "answers", _token),
             counterexamples=list_of(entry(fields, "counterexamples"), "counterexamples", _case),
             undecided=list_of(entry(fields, "undecided"), "undecided", _case),
             reasons={
@@ -183,13 +182,21 @@ class Verdict:
             },
             margin=_float(entry(fields, "margin"), "margin"),
             bound=_float(entry(fields, "bound"), "bound"),
-            closest=list_of(entry(fields, "closest"), "closest", read_number),
+            closest=list_of(entry(fields, "closest"), "closest", _number),
             points=list_of(entry(fields, "points"), "points", _point),
             digests=texts(entry(fields, "digests"), "digests"),
             versions=texts(entry(fields, "versions"), "versions"),
             seconds=_float(entry(fields, "seconds"), "seconds") or 0.0,
             stated=True,
         )
+        told = (entry(fields, "agrees"), entry(fields, "share"))
+        if told != (verdict.agrees, [str(x) for x in verdict.share]):
+            raise FileFormatError(f"{path} was altered: its answer is not that of its counts")
+        return verdict
+
+
+def _number(value: Any, name: str) -> int:
+    return integer(value, name, 0, _MOST)
 
 
 def _float(value: Any, name: str) -> float | None:

@@ -109,9 +109,48 @@ def verify(
         raise InputError("batched= and answers= are about functions; the claim is a module")
     if not isinstance(claim, nn.Module) and not callable(claim):
         raise InputError(f"the claim is {claim!r:.60}; it must be a function or a module")
-    model = read_model(thing, space, arithmetic)
-    if resume is not None and resume.digests != digests(model):
+    question = ask(thing, claim, space, answers, arithmetic, batched)
+    if resume is not None and resume.digests != question.digests:
         raise InputError("resume= is a verdict about another model, or other inputs")
+    walk, tally = question.walk, _resumed(resume)
+    _check_size(walk, batch, seconds, show_progress)
+    ended = walk.run(tally, batch, seconds, show_progress)
+    left = None if seconds is None else max(seconds - (monotonic() - begin), 0.0)
+    how = settle(walk, tally, left) if ended is None else ""
+    return _verdict(question, tally, ended, how, begin, resume)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: a model, a claim about it, and how each input is decided."""
+
+    walk: Exhaustive
+    model: Model
+    other: Model | None
+    """The second model, where the claim is one."""
+    function: FunctionClaim | None
+    answers: tuple[Any, ...]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digest of each graph by name."""
+        made = {f"length {n}": graph.digest for n, graph in self.model.graphs.items()}
+        if self.other is not None:
+            claims = self.other.graphs.items()
+            made |= {f"claim, length {n}": graph.digest for n, graph in claims}
+        return made
+
+
+def ask(
+    thing: nn.Module,
+    claim: Callable[..., Any] | nn.Module,
+    space: Space,
+    answers: Iterable[Any] | None,
+    arithmetic: str | None,
+    batched: bool,
+) -> Question:
+    """Read what a user hands in; refuse what does not fit together."""
+    model = read_model(thing, space, arithmetic)
     function, other = None, None
     if isinstance(claim, nn.Module):
         other = read_model(claim, space, arithmetic)
@@ -121,20 +160,9 @@ def verify(
         options = space.vocabulary if answers is None else tuple(answers)
         _check_answers(options, model.answers, answers is None)
         function = FunctionClaim(claim, space, options, batched)
-    walk = Exhaustive(
-        space,
-        model.engines,
-        None if other is None else other.engines,
-        function,
-        model.positions,
-        model.device,
-    )
-    tally = _resumed(resume)
-    _check_size(walk, batch, seconds, show_progress)
-    ended = walk.run(tally, batch, seconds, show_progress)
-    left = None if seconds is None else max(seconds - (monotonic() - begin), 0.0)
-    how = settle(walk, tally, left) if ended is None else ""
-    return _verdict(walk, tally, model, other, function, options, ended, how, begin, resume)
+    others = None if other is None else other.engines
+    walk = Exhaustive(space, model.engines, others, function, model.positions, model.device)
+    return Question(walk, model, other, function, options)
 
 
 def read_model(module: nn.Module, space: Space, arithmetic: str | None) -> Model:
@@ -216,14 +244,6 @@ def _rows_of_embedding(engine: Engine) -> int | None:
     return None
 
 
-def digests(model: Model, other: Model | None = None) -> dict[str, str]:
-    """Return the digest of each graph by name."""
-    made = {f"length {n}": graph.digest for n, graph in model.graphs.items()}
-    if other is not None:
-        made |= {f"claim, length {n}": graph.digest for n, graph in other.graphs.items()}
-    return made
-
-
 def _check_alike(model: Model, other: Model) -> None:
     if (model.answers, model.positions) != (other.answers, other.positions):
         raise InputError(
@@ -279,17 +299,14 @@ def _resumed(verdict: Verdict | None) -> Tally:
 
 
 def _verdict(
-    walk: Exhaustive,
+    question: Question,
     tally: Tally,
-    model: Model,
-    other: Model | None,
-    function: FunctionClaim | None,
-    options: tuple[Any, ...],
     ended: str | None,
     how: str,
     begin: float,
     resume: Verdict | None,
 ) -> Verdict:
+    walk, model = question.walk, question.model
     reasons = dict(tally.reasons)
     inside = tally.doubtful_count - sum(reasons.values())
     if inside > 0:
@@ -305,27 +322,28 @@ def _verdict(
         method += (
             f"; the first {resume.total - resume.unseen:,} inputs by an earlier verdict{stated}"
         )
-    cases = _cases(walk, tally.wrong, model, other, function, options, "")
-    _check_wrong(cases, model, other)
+    wrong = run_cases(question, tally.wrong, "")
+    _check_wrong(wrong, question)
     return Verdict(
-        claim=_words(walk.space, model, other, function),
+        claim=_words(question),
         arithmetic=model.arithmetic,
         assumptions=assumptions(model.arithmetic),
         method=method,
+        vocabulary=walk.space.vocabulary,
+        lengths=walk.space.lengths,
+        answers=question.answers,
         total=walk.space.total,
         right=tally.right,
         wrong=tally.wrong_count,
         doubtful=tally.doubtful_count,
-        counterexamples=cases,
-        undecided=_cases(
-            walk, tally.doubtful, model, other, function, options, next(iter(reasons), "")
-        ),
+        counterexamples=wrong,
+        undecided=run_cases(question, tally.doubtful, next(iter(reasons), "")),
         reasons=reasons,
         margin=tally.margin if tally.right else None,
         bound=tally.bound if tally.right else None,
         closest=tally.closest,
         points=tuple(tally.points),
-        digests=digests(model, other),
+        digests=question.digests,
         versions={
             "exactformer": __version__,
             "torch": torch.__version__,
@@ -337,47 +355,40 @@ def _verdict(
     )
 
 
-def _cases(
-    walk: Exhaustive,
-    numbers: list[int],
-    model: Model,
-    other: Model | None,
-    function: FunctionClaim | None,
-    options: tuple[Any, ...],
-    reason: str,
-) -> tuple[Case, ...]:
+def run_cases(question: Question, numbers: Iterable[int], reason: str) -> tuple[Case, ...]:
     """Run the model on inputs by number."""
-    made: list[Case] = []
+    walk, model, made = question.walk, question.model, []
+    listed = list(numbers)[:LISTED]
     for n in walk.space.lengths:
         start = walk.space.start(n)
-        own = [k for k in numbers[:LISTED] if 0 <= k - start < walk.space.count(n)]
+        own = [k for k in listed if 0 <= k - start < walk.space.count(n)]
         if not own:
             continue
-        ids = walk.space.rows(torch.tensor(own, device=model.device) - start, n)
+        ids = walk.space.rows(torch.tensor([k - start for k in own], device=model.device), n)
         says = model.says(ids).tolist()
-        rights = None if other is None else other.says(ids).tolist()
-        for k, (number, row) in enumerate(zip(own, ids.tolist(), strict=True)):
-            if rights is not None:
-                right = rights[k]
-            else:
-                assert function is not None
-                right = function.at(row, model.positions[n])
-            made.append(
-                Case(
-                    number,
-                    walk.space.tokens(row),
-                    tuple(options[a] for a in says[k]),
-                    tuple(options[a] for a in right),
-                    reason,
-                )
-            )
+        rights = right_answers(question, ids, n)
+        for number, row, said, right in zip(own, ids.tolist(), says, rights, strict=True):
+            tokens, answers = walk.space.tokens(row), question.answers
+            said, right = (tuple(answers[a] for a in part) for part in (said, right))
+            made.append(Case(number, tokens, said, right, reason))
     return tuple(made)
 
 
-def _check_wrong(cases: tuple[Case, ...], model: Model, other: Model | None) -> None:
+def right_answers(question: Question, ids: Tensor, length: int) -> list[list[int]]:
+    """Return the ids of the right answers of some inputs."""
+    if question.other is not None:
+        answers: list[list[int]] = question.other.says(ids).tolist()
+        return answers
+    assert question.function is not None
+    positions = question.model.positions[length]
+    return [question.function.at(row, positions) for row in ids.tolist()]
+
+
+def _check_wrong(cases: tuple[Case, ...], question: Question) -> None:
     """Raise where a run contradicts a proof: then the kernels are not those of the claim."""
+    model = question.model
     own = str(next(iter(model.graphs.values())).dtype).removeprefix("torch.")
-    if other is not None or model.arithmetic not in (own, "execution"):
+    if question.other is not None or model.arithmetic not in (own, "execution"):
         return
     for case in cases:
         if case.says == case.right:
@@ -401,7 +412,9 @@ def assumptions(arithmetic: str) -> str:
     )
 
 
-def _words(space: Space, model: Model, other: Model | None, function: FunctionClaim | None) -> str:
+def _words(question: Question) -> str:
+    space, model = question.walk.space, question.model
+    other, function = question.other, question.function
     what = "the second model" if function is None else function.words
     lengths = ", ".join(map(str, space.lengths))
     where = {
