@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from exactformer.cli.support import points as reading
 from exactformer.errors import ExactformerError
+from tests.examples import examples
 
 CELLS = st.one_of(
     st.floats().map(repr), st.sampled_from(["", "x", "y", "1_0", '"', "nan", "١", "1e5", " 2 "])
@@ -28,7 +29,7 @@ def read(tmp_path):
     return written_and_read
 
 
-@settings(ANYWHERE, max_examples=500)
+@settings(ANYWHERE, max_examples=examples(500))
 @given(content=st.one_of(st.binary(), TABLES, st.binary().map(lambda b: b"\x93NUMPY" + b)))
 def test_any_bytes_are_finite_points_or_a_clear_error(read, content):
     try:
