@@ -19,8 +19,3 @@ def test_the_weights_in_the_data_folder_are_found(tmp_path, monkeypatch):
     file.touch()
     monkeypatch.setenv(real_data.VARIABLE, str(tmp_path))
     assert real_data.smollm2_file() == file
-
-
-def test_no_paragraph_of_the_help_topics_comes_twice():
-    paragraphs = [part for part in real_data.topics().split("\n\n") if len(part) > 80]
-    assert len(paragraphs) == len(set(paragraphs)) > 100
