@@ -1,6 +1,6 @@
 """Golden answers from the command line.
 
-python -m tests.golden write             ask in several settings; store what all of them agree on
+python -m tests.golden write             ask in seven settings; store what all of them agree on
 python -m tests.golden compare           ask here; print every answer that differs from what is stored
 python -m tests.golden against REVISION  ask here and in another commit, bits too; print what differs
 python -m tests.golden ask FILE          write answers to a file, with ``--bits`` those of runs as well
@@ -23,6 +23,8 @@ from pathlib import Path
 from tests.golden.stored import Frozen, agreed, differences, read, write
 
 ROOT = Path(__file__).parents[2]
+PROCESSORS = ("Prescott", "Sandybridge", "Haswell", "Zen", "SkylakeX")
+"""For which OpenBLAS has products of their own."""
 Everything = dict[str, Frozen]
 
 
@@ -77,18 +79,16 @@ def _settings() -> list[dict[str, str]]:
 
     shown = np.show_config(mode="dicts")
     found = shown["SIMD Extensions"].get("found", []) if shown else []
-    plain = {
-        "OMP_NUM_THREADS": "2",
+    oldest = {
         "ATEN_CPU_CAPABILITY": "default",
         "MKL_CBWR": "COMPATIBLE",
-        "OPENBLAS_CORETYPE": "Nehalem",
         "NPY_DISABLE_CPU_FEATURES": " ".join(found),
         "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA,-AVX",
     }
     return [
         {"OMP_NUM_THREADS": "1"},
-        plain,
-        {"OMP_NUM_THREADS": "2", "OPENBLAS_CORETYPE": "Haswell"},
+        {"OMP_NUM_THREADS": "2", "OPENBLAS_CORETYPE": "Nehalem", **oldest},
+        *({"OMP_NUM_THREADS": "2", "OPENBLAS_CORETYPE": name} for name in PROCESSORS),
     ]
 
 

@@ -30,8 +30,8 @@ GRIDS = (
 )  # fmt: skip
 SIZES = (1, 1, 1, 10**9, 10**12, 10**13, 5 * 10**13, 10**14, 10**16)
 """Of the values of the table, which the keys have to exceed."""
-MOVES = tuple(Fraction(p, 16) for p in (1, 2, 4, 6, 7, 8, 9, 12, 15, 16))
-"""Parts of a cell."""
+MOVES = tuple(Fraction(p, 16) for p in (1, 2, 4, 6, 7, 8, 8, 8, 8, 8, 8, 9, 12, 15, 16))
+"""Parts of a cell; half of one is where the next decision mostly is."""
 STAGES = ("contextual mapping", "reject", "values")
 Parts = list[Any]
 

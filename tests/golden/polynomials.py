@@ -37,9 +37,9 @@ and 128 terms, and of more, are added up in different ways.
 """
 POWERS = (7, 8, 16)
 """Degrees whose lattice in two variables has 8, 9 and 17 tokens."""
-BASES = (0, 1, 4, 6, 7, 10, 11, 13, 15, 17, 18, 22, 23, 25, 27, 28)
-"""Bases of the adversary whose directions are not searched for."""
-SEARCHED_BASES = (2, 5, 8, 16)
+BASES = (1, 4, 7, 10, 11, 13, 15, 17, 18, 23, 25, 27, 31, 38)
+"""Bases of the adversary whose directions are neither searched for nor spread by LAPACK."""
+SEARCHED_BASES = (0, 2, 5, 8, 16)
 
 
 def cases() -> Iterator[Case]:

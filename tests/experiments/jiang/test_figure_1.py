@@ -14,6 +14,7 @@ from exactformer.experiments.jiang import figure_1 as figure
 from exactformer.experiments.jiang import rates as rates
 from exactformer.experiments.jiang import rates_models as models
 from exactformer.theory import bound
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("alpha", rates.ALPHAS)
@@ -39,7 +40,7 @@ def test_interpolation_moves_the_kernel_by_no_more_than_it_may():
     assert allowed / 4 <= moved <= allowed
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     alpha=st.floats(0.6, 3),
     rank=st.sampled_from(list(rates.TERMS)),

@@ -29,8 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from exactformer.algebra.ridge import ridge_forms
-from exactformer.algebra.target import Target
 from exactformer.core.arrays import like, namespace
 from exactformer.couplings.target import Coupling
 from exactformer.errors import InputError
@@ -151,6 +149,9 @@ def ridge_superposition(polynomials: Sequence[str]) -> Superposition:
     0.125
     """
     variables = [f"x{s}" for s in range(1, len(polynomials) + 1)]
+    from exactformer.algebra.ridge import ridge_forms
+    from exactformer.algebra.target import Target
+
     forms = ridge_forms(Target.coerce(list(polynomials), variables).polynomials)
     directions = [[float(c) for c in direction] for direction in forms[0].directions]
     inner = tuple(tuple(_Power((0.0, c)) for c in direction) for direction in directions)
