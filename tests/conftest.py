@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.resources import Resources
+
 # A shell that runs jobs in the background has them ignore Ctrl-C, and so would every program that
 # tests start in order to interrupt it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -51,6 +53,11 @@ TOGETHER = {
     "coq": re.compile(r"tests/coq/"),
     "playground": re.compile(r"tests/studio/(playground/|test_permissions)"),
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Mark tests by what they need, and count their seconds."""
+    config.pluginmanager.register(Resources())
 
 
 def pytest_collection_finish() -> None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
+    from exactformer.verification.verdict import Verdict
+    from exactformer.verification.verify import verify
 
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
@@ -73,7 +75,9 @@ _HOMES = {
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "spectrum": "spectra",
+    "Verdict": "verification.verdict",
     "universality_curve": "polynomials.functions.curve",
+    "verify": "verification.verify",
 }
 
 __all__ = [
@@ -95,6 +99,7 @@ __all__ = [
     "SequenceBlueprint",
     "SequenceModel",
     "Trace",
+    "Verdict",
     "certify",
     "check_equivariance",
     "compile",
@@ -113,6 +118,7 @@ __all__ = [
     "targets",
     "theory",
     "universality_curve",
+    "verify",
 ]
 
 

@@ -148,10 +148,10 @@ def ridge_superposition(polynomials: Sequence[str]) -> Superposition:
     >>> float(product(np.array([0.5, 0.25]))[0])
     0.125
     """
-    variables = [f"x{s}" for s in range(1, len(polynomials) + 1)]
     from exactformer.algebra.ridge import ridge_forms
     from exactformer.algebra.target import Target
 
+    variables = [f"x{s}" for s in range(1, len(polynomials) + 1)]
     forms = ridge_forms(Target.coerce(list(polynomials), variables).polynomials)
     directions = [[float(c) for c in direction] for direction in forms[0].directions]
     inner = tuple(tuple(_Power((0.0, c)) for c in direction) for direction in directions)
