@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -104,6 +104,7 @@ class Exhaustive:
     positions: dict[int, int]
     """Positions with logits by length; 0 for one answer per input."""
     device: torch.device
+    _compiled: dict[tuple[int, int], Callable[..., Batch]] = field(default_factory=dict)
 
     def step(self, ids: Tensor, length: int, answers: Tensor | None) -> Batch:
         """Decide a batch."""
@@ -148,7 +149,8 @@ class Exhaustive:
     def _pieces(
         self, ids: Tensor, answers: Tensor | None, length: int, start: int
     ) -> list[tuple[Decision, int, bool]]:
-        decision, overflow = self.step(ids, length, answers)
+        decide = self._compiled.get((length, len(ids)))
+        decision, overflow = (decide or self.step)(ids, length, answers)
         if not bool(overflow) or len(ids) == 1:
             return [(decision, start, bool(overflow))]
         half = len(ids) // 2
@@ -161,6 +163,8 @@ class Exhaustive:
         """Decide all inputs from the tally's next one on; return why it ended early, or None."""
         begin, total = monotonic(), self.space.total
         size = self._size() if size is None else size
+        if self.device.type == "cuda":
+            self._compile(size)
         try:
             with progress("Verify", total, show, unit="inputs", done=tally.next, lines=True) as bar:
                 first = tally.next
@@ -189,6 +193,35 @@ class Exhaustive:
         begin = monotonic()
         bool(self.step(ids, length, answers).overflow)
         return len(ids) / max(monotonic() - begin, 1e-9)
+
+    def _compile(self, size: int) -> None:
+        """Trace a whole step once, and compile what was traced: a GPU waits for Python otherwise."""
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        for length in self.space.lengths:
+            if self.space.count(length) < 64 * size:
+                continue
+            ids = self.space.ids(length, 0, size, self.device)
+            answers = None
+            if self.answers is not None:
+                shape = (size, self.positions[length] or 1)
+                answers = torch.zeros(shape, dtype=torch.long, device=self.device)
+            given = [ids] if answers is None else [ids, answers]
+            self.step(ids, length, answers)  # what weights alone decide is computed here, once
+
+            def traced(ids: Tensor, answers: Tensor | None = None, n: int = length) -> Batch:
+                return self.step(ids, n, answers)
+
+            graph = make_fx(traced)(*given)
+            graph.graph.eliminate_dead_code()
+            graph.recompile()
+            run = torch.compile(graph, dynamic=False)
+
+            def step(ids: Tensor, n: int, answers: Tensor | None, run: Any = run) -> Batch:
+                found = run(ids) if answers is None else run(ids, answers)
+                return Batch(Decision(*found[0]), found[1])
+
+            self._compiled[length, size] = step
 
     def _size(self) -> int:
         """Return the size of batches that is fastest here."""
