@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -196,32 +196,37 @@ class Exhaustive:
 
     def _compile(self, size: int) -> None:
         """Trace a whole step once, and compile what was traced: a GPU waits for Python otherwise."""
+        for length in self.space.lengths:
+            if self.space.count(length) >= 64 * size:
+                self._compiled[length, size] = self._compiled_step(size, length)
+
+    def _compiled_step(self, size: int, length: int) -> Callable[..., Batch]:
         from torch.fx.experimental.proxy_tensor import make_fx
 
-        for length in self.space.lengths:
-            if self.space.count(length) < 64 * size:
-                continue
-            ids = self.space.ids(length, 0, size, self.device)
-            answers = None
-            if self.answers is not None:
-                shape = (size, self.positions[length] or 1)
-                answers = torch.zeros(shape, dtype=torch.long, device=self.device)
-            given = [ids] if answers is None else [ids, answers]
-            self.step(ids, length, answers)  # what weights alone decide is computed here, once
+        ids = self.space.ids(length, 0, size, self.device)
+        given = [ids]
+        if self.answers is not None:
+            shape = (size, self.positions[length] or 1)
+            given.append(torch.zeros(shape, dtype=torch.long, device=self.device))
 
-            def traced(ids: Tensor, answers: Tensor | None = None, n: int = length) -> Batch:
-                return self.step(ids, n, answers)
+        def alone(ids: Tensor) -> Batch:
+            return self.step(ids, length, None)
 
-            graph = make_fx(traced)(*given)
-            graph.graph.eliminate_dead_code()
-            graph.recompile()
-            run = torch.compile(graph, dynamic=False)
+        def compared(ids: Tensor, answers: Tensor) -> Batch:
+            return self.step(ids, length, answers)
 
-            def step(ids: Tensor, n: int, answers: Tensor | None, run: Any = run) -> Batch:
-                found = run(ids) if answers is None else run(ids, answers)
-                return Batch(Decision(*found[0]), found[1])
+        one: Callable[..., Batch] = alone if self.answers is None else compared
+        one(*given)  # what weights alone decide is computed here, once
+        graph = make_fx(one)(*given)
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+        run = torch.compile(graph, dynamic=False)
 
-            self._compiled[length, size] = step
+        def step(ids: Tensor, length: int, answers: Tensor | None) -> Batch:
+            decision, overflow = run(ids) if answers is None else run(ids, answers)
+            return Batch(Decision(*decision), overflow)
+
+        return step
 
     def _size(self) -> int:
         """Return the size of batches that is fastest here."""
