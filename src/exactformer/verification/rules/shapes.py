@@ -63,7 +63,9 @@ def flatten(ctx: Context, input: Ball, start_dim: int = 0, end_dim: int = -1) ->
 @rule("aten.unflatten.int")
 def unflatten(ctx: Context, input: Ball, dim: int, sizes: Any) -> Ball:
     """Reshape one axis to several."""
-    return view(ctx, input, list(input.c.unflatten(dim, sizes).shape))
+    front = dim % input.c.ndim
+    shape = list(input.shape)
+    return view(ctx, input, [*shape[:front], *sizes, *shape[front + 1 :]])
 
 
 @rule("aten.transpose.int")
@@ -146,7 +148,8 @@ def cut(
     inner = front < input.c.ndim - 1
 
     def f(t: Tensor) -> Tensor:
-        return torch.ops.aten.slice.Tensor(t, front, start, end, step)
+        made: Tensor = torch.ops.aten.slice.Tensor(t, front, start, end, step)
+        return made
 
     n = input.n if input.n is None or not inner else f(input.n)
     return moved(input, f, n, inner)
