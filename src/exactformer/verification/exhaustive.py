@@ -104,6 +104,7 @@ class Exhaustive:
     positions: dict[int, int]
     """Positions with logits by length; 0 for one answer per input."""
     device: torch.device
+    _compiled: dict[tuple[int, int], Callable[..., Batch]] = field(default_factory=dict)
 
     def step(self, ids: Tensor, length: int, answers: Tensor | None) -> Batch:
         """Decide a batch."""
@@ -148,7 +149,8 @@ class Exhaustive:
     def _pieces(
         self, ids: Tensor, answers: Tensor | None, length: int, start: int
     ) -> list[tuple[Decision, int, bool]]:
-        decision, overflow = self.step(ids, length, answers)
+        decide = self._compiled.get((length, len(ids)))
+        decision, overflow = (decide or self.step)(ids, length, answers)
         if not bool(overflow) or len(ids) == 1:
             return [(decision, start, bool(overflow))]
         half = len(ids) // 2
@@ -161,6 +163,8 @@ class Exhaustive:
         """Decide all inputs from the tally's next one on; return why it ended early, or None."""
         begin, total = monotonic(), self.space.total
         size = self._size() if size is None else size
+        if self.device.type == "cuda":
+            self._compile(size)
         try:
             with progress("Verify", total, show, unit="inputs", done=tally.next, lines=True) as bar:
                 first = tally.next
@@ -189,6 +193,40 @@ class Exhaustive:
         begin = monotonic()
         bool(self.step(ids, length, answers).overflow)
         return len(ids) / max(monotonic() - begin, 1e-9)
+
+    def _compile(self, size: int) -> None:
+        """Trace a whole step once, and compile what was traced: a GPU waits for Python otherwise."""
+        for length in self.space.lengths:
+            if self.space.count(length) >= 64 * size:
+                self._compiled[length, size] = self._compiled_step(size, length)
+
+    def _compiled_step(self, size: int, length: int) -> Callable[..., Batch]:
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        ids = self.space.ids(length, 0, size, self.device)
+        given = [ids]
+        if self.answers is not None:
+            shape = (size, self.positions[length] or 1)
+            given.append(torch.zeros(shape, dtype=torch.long, device=self.device))
+
+        def alone(ids: Tensor) -> Batch:
+            return self.step(ids, length, None)
+
+        def compared(ids: Tensor, answers: Tensor) -> Batch:
+            return self.step(ids, length, answers)
+
+        one: Callable[..., Batch] = alone if self.answers is None else compared
+        one(*given)  # what weights alone decide is computed here, once
+        graph = make_fx(one)(*given)
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+        run = torch.compile(graph, dynamic=False)
+
+        def step(ids: Tensor, length: int, answers: Tensor | None) -> Batch:
+            decision, overflow = run(ids) if answers is None else run(ids, answers)
+            return Batch(Decision(*decision), overflow)
+
+        return step
 
     def _size(self) -> int:
         """Return the size of batches that is fastest here."""
