@@ -73,7 +73,7 @@ def fit(
         features: Functions to apply to every column besides powers, separated by commas: sin, cos, exp,
             log, sqrt, tanh, atan, abs, 1/x.
         solver: sparse, least-squares or sgd.
-        significance: Probability of keeping a term that is not in the law.
+        significance: Level at which terms are tested, all together.
         relevance: Leave out terms that explain less than this share of the spread.
         model_tolerance: For --features: the distance accepted between saved model and law; a hundredth
             of the noise if absent.

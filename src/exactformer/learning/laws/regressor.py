@@ -64,7 +64,8 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
     solver : "sparse", "least-squares" or "sgd"
         Find the terms that are there and refit them; fit all terms; or train F, β and b.
     significance : float
-        For "sparse": the probability of keeping any term that is not there, all terms together.
+        For "sparse": the level at which terms are tested, all together. Far from zero the search may
+        keep wrong terms all the same; ``kind_`` says so.
     relevance : float
         For "sparse": leave out a term without which the residual grows by less than this share of
         the spread of y. Nearly exact data make the smallest systematic error significant. A law that
