@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
+from itertools import combinations_with_replacement as _repeated
 from math import comb, log
 
 import numpy as np
@@ -31,7 +32,9 @@ from exactformer.learning.laws.sample import Sample
 
 LAW, APPROXIMATION = "law", "approximation"
 _ROWS = 4000  # of a refit, and of the comparison with rivals
+_TERMS = 300  # of a dictionary whose terms are compared as rivals
 _SETS = 20_000  # of terms that are compared as rivals
+_FEWEST = 20  # rows whose halves are fitted again
 _EXACT = 1e-9  # residuals below this share of y are rounding
 
 
@@ -64,6 +67,8 @@ def kinds(
 
 def _kind(sample: Sample, output: int, solved: Solved, refits: list[Solved | None]) -> Kind:
     terms = _terms(solved, output)
+    if not terms:
+        return Kind(APPROXIMATION, "no term besides the constant was found")
     for refit, where in zip(refits, ("near", "far from"), strict=True):
         if refit is None:
             return Kind(APPROXIMATION, "there are too few rows to fit parts of them again")
@@ -83,12 +88,18 @@ def _terms(solved: Solved, output: int) -> set[Exponents]:
 
 
 def _refit(sample: Sample, far: bool, solve: Callable[[Sample], Solved]) -> Solved | None:
-    """Fit the half of the rows that is nearer to the centre, or farther from it."""
+    """Fit the half of the rows that is nearer to the centre, or farther from it, if it can be."""
+    if not sample.X.shape[1] or len(sample.X) < _FEWEST:
+        return None
     centre, width = np.median(sample.X, axis=0), sample.X.std(axis=0)
     away = np.max(np.abs(sample.X - centre) / np.where(width > 0, width, 1), axis=1)
-    half = (away > np.median(away)) == far
+    half = np.zeros(len(away), dtype=bool)
+    half[np.argsort(away, kind="stable")[: len(away) // 2]] = True
+    part = _spread(sample.part(half != far))
+    if not np.ptp(part.X, axis=0).all():
+        return None  # a column that no longer varies
     try:
-        return solve(_spread(sample.part(half)))
+        return solve(part)
     except ExactformerError:
         return None
 
@@ -128,8 +139,8 @@ def _rival(sample: Sample, output: int, terms: list[Exponents], degree: int) -> 
         left = y - np.sign(y[0]) * np.exp(logs @ powers)
         if criterion(float(sample.weight @ left**2), X.shape[1] + 1) < own:
             return "a product of powers of the columns describes the rows better"
-    alphas = [a for a in product(range(degree + 1), repeat=X.shape[1]) if 0 < sum(a) <= degree]
-    every = _columns(X, alphas) if len(alphas) <= 300 else None
+    alphas = _all_terms(X.shape[1], degree)
+    every = _columns(X, alphas) if alphas else None
     for count in range(1, min(len(terms), 4)):
         if every is None or comb(len(alphas), count) > _SETS:
             break
@@ -137,6 +148,14 @@ def _rival(sample: Sample, output: int, terms: list[Exponents], degree: int) -> 
             if criterion(square(every[:, chosen]), count + 1) < own:
                 return f"{count} of the dictionary's terms describe the rows better"
     return ""
+
+
+def _all_terms(dimension: int, degree: int) -> list[Exponents]:
+    """Return all terms up to a degree, the constant left out; none if they are too many."""
+    if comb(dimension + degree, degree) > _TERMS:
+        return []
+    chosen = (c for s in range(1, degree + 1) for c in _repeated(range(dimension), s))
+    return [tuple(c.count(j) for j in range(dimension)) for c in chosen]
 
 
 def _columns(X: Array, terms: Iterable[Exponents]) -> Array:
