@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -217,7 +217,7 @@ class Exhaustive:
 
         one: Callable[..., Batch] = alone if self.answers is None else compared
         one(*given)  # what weights alone decide is computed here, once
-        graph = make_fx(one)(*given)
+        graph: Any = make_fx(one)(*given)  # type: ignore[no-untyped-call]
         graph.graph.eliminate_dead_code()
         graph.recompile()
         run = torch.compile(graph, dynamic=False)
