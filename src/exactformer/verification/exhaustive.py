@@ -230,7 +230,7 @@ class Exhaustive:
         graph = trace(*given)
         graph.graph.eliminate_dead_code()
         graph.recompile()
-        run = torch.compile(graph, dynamic=False)
+        run: Any = torch.compile(graph, dynamic=False)
 
         def step(ids: Tensor, length: int, answers: Tensor | None) -> Batch:
             decision, overflow = run(ids) if answers is None else run(ids, answers)
