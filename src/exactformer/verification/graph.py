@@ -88,10 +88,20 @@ def read(module: nn.Module, length: int, device: torch.device) -> Graph:
             "the module is another one each time it is read: its code or weights change between "
             "calls. Verify a module whose forward changes nothing"
         )
-    # Nothing is decomposed, but what is written in place becomes a value of its own.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _graph(first.run_decompositions({}), length)
+    if not all(map(_functional, first.graph.nodes)):
+        # Nothing is decomposed, but what is written in place becomes a value of its own.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first = first.run_decompositions({})
+    return _graph(first, length)
+
+
+def _functional(item: Any) -> bool:
+    """Whether a node of a traced graph writes into nothing, and holds no graph of its own."""
+    if item.op in ("placeholder", "output"):
+        return True
+    schema = getattr(item.target, "_schema", None)
+    return item.op == "call_function" and not getattr(schema, "is_mutable", False)
 
 
 def _same(first: dict[str, Any], second: dict[str, Any]) -> bool:
