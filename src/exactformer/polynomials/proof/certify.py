@@ -90,7 +90,7 @@ def _prove_softmax(blueprint: Blueprint, target: Target) -> Proof:
         depth=blueprint.depth,
         margin=None,
         terms=terms,
-        rounding={n: RoundingBound(e.total, e.any_order, e.reason) for n, e in errors.items()},
+        rounding={n: RoundingBound(e.total, e.reason) for n, e in errors.items()},
         fused={},
         scale=largest_value(target, blueprint.domain, form),
         blueprint_digest=digest(blueprint),

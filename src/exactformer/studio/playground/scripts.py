@@ -25,6 +25,7 @@ model = ef.compile(
     construction={construction!r},
     directions={directions!r},
     dtype=torch.{dtype},
+    executor="fused",
 )
 assert digest(model.blueprint) == (
     {digest!r}
