@@ -122,10 +122,9 @@ def anything(seed: int) -> Blueprint:
     return hand_made(features, n, 2, w, constant, blocks, beta, rng.choice(WEIGHTS))
 
 
-def bounds(run: SymbolicRun, name: str) -> list[float | None]:
+def bounds(run: SymbolicRun, name: str) -> float | None:
     margins = [[np.full(run.blueprint.tokens, np.inf) for _ in b.heads] for b in run.blocks]
-    found = rounding_bound(run, margins, FORMATS[name])
-    return [found.executed, found.any_order]
+    return rounding_bound(run, margins, FORMATS[name]).value
 
 
 @pytest.mark.spread(15)

@@ -13,7 +13,8 @@ as η_s T_s(t̂), and b_s = Σ_{j≥s} c_j U_{j−s} says how large the b_s are:
 with g = 1 on [−1, 1] and g = exp(q arcosh(T + E)) a little beyond. The terms are then added over
 tokens by halving, so that each meets a = ⌈log₂ n⌉ additions. Their own roundings and those of the
 sum are bounded apart, which is enough: γ_a + γ_b ≥ 2γ_{(a+b)/2} ≥ (1 + u)^(a+b) − 1, as γ is convex
-and 2x/(1 − x) ≥ e^(2x) − 1. Conventions (γ, underflow, no partial sum near the largest number) are those of :mod:`exactformer.polynomials.proof.literal_rounding`.
+and 2x/(1 − x) ≥ e^(2x) − 1. Conventions (γ, underflow, no partial sum near the largest number) are
+those of :mod:`exactformer.polynomials.proof.literal_rounding`.
 
 Weights are rounded to the module's format; products and sums are rounded to that format or, if it
 has fewer digits than float32, to float32, and then the value once more to the module's format.
