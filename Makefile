@@ -68,7 +68,7 @@ wheel: | $(BIN)/pip
 
 # Whether each extra can be installed by itself.
 extras: wheel
-	for extra in fast cluster interpretability onnx models studio postgres parquet reproduce; do \
+	for extra in cluster interpretability onnx models studio postgres parquet reproduce; do \
 		$(EMPTY) --dry-run "$$(echo .wheel/*.whl)[$$extra]" || exit 1; done
 
 # Pictures of pages of the studio, for its guide; NAMES="home map" takes some of them.

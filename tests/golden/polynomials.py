@@ -109,7 +109,8 @@ def _case(
     options = {"directions": "tailored", **options}
     searched = ["ridge search"] * (options["directions"] == "auto")
     name = ", ".join([*searched, called or text, *map(_shown, options, options.values())])
-    return Case(name, partial(ef.compile, text, **options), executors, dtypes, stored, slow=slow)
+    make = partial(ef.compile, text, executor=executors[0], **options)
+    return Case(name, make, executors, dtypes, stored, slow=slow)
 
 
 def _shown(option: str, value: Any) -> str:
@@ -129,4 +130,7 @@ def _of_base(
 ) -> PolynomialModel:
     blueprint, target, _ = base(index)
     assert target is not None
-    return proven_model(blueprint, prove(blueprint, target), dtype, executor=executor)
+    proof = prove(blueprint, target)
+    return proven_model(
+        blueprint, proof, dtype, executor=executor or proof.certificate.executors[-1]
+    )

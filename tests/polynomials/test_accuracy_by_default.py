@@ -74,15 +74,20 @@ def test_a_tolerance_accepts_what_is_refused_unasked():
 
 
 @pytest.mark.parametrize(
-    ("d", "q", "dtype", "part"),
-    [(2, 20, torch.float64, 1e-13), (2, 20, torch.float32, 1e-4), (4, 8, torch.float64, 1e-11)],
+    ("d", "q", "directions", "dtype", "part"),
+    [
+        (2, 20, "auto", torch.float64, 1e-7),
+        (2, 20, "spread", torch.float64, 1e-13),
+        (2, 20, "spread", torch.float32, 1e-4),
+        (4, 8, "auto", torch.float64, 1e-11),
+    ],
 )
 def test_dense_polynomials_keep_to_the_bound_of_their_closed_form(
-    d: int, q: int, dtype: torch.dtype, part: float
+    d: int, q: int, directions: str, dtype: torch.dtype, part: float
 ) -> None:
     """For one point and for many, and with a gradient."""
     polynomial = dense(d, q)
-    model = ef.compile(polynomial, dtype=dtype, executor="fused")
+    model = ef.compile(polynomial, dtype=dtype, directions=directions, executor="fused")
     bound = model.certificate.bound()
     assert bound < part * model.certificate.scale
     points = points_of(d, 40, dtype)
@@ -151,7 +156,8 @@ def test_derivatives_of_both_kinds_agree_within_their_digits():
 
 
 def test_weights_that_are_differentiated_or_others_are_used_as_they_are():
-    model = ef.compile("x^7 y^2 + 1/3 x y^6 z^3 - 2/7 z^8 x + y", outside="nan")
+    formula = "x^7 y^2 + 1/3 x y^6 z^3 - 2/7 z^8 x + y"
+    model = ef.compile(formula, outside="nan", executor="fused")
     points = points_of(3, 5, torch.float64)
     weights = {name: w.detach().clone() for name, w in model.named_parameters()}
 

@@ -233,7 +233,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
     @plain_torch()
     def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
-        """Return the weights as plain arrays: the closed form, or every matrix by its path."""
+        """Return the weights as plain arrays: every matrix by its path, or the closed form."""
         from exactformer.polynomials.export import arrays
 
         return arrays(self, executor)

@@ -342,12 +342,12 @@ class Analysis:
         # Products by a tree, the bias last; no order meets more additions than there are terms.
         inner = error + summed(min(tree, max(terms - 1, 0)), absolute)
         last = self.u * (absolute + inner + bias) + self.flush if bias else 0.0
-        value = float(inner + last + wrong)
+        by_tree = float(inner + last + wrong)
         others = max(terms + (bias > 0) - 1, 0)
         any_order = float(error + summed(others, absolute + bias) + wrong)
-        if not isfinite(value):
+        if not isfinite(by_tree):
             raise OverflowsError(f"sums of {terms:,} terms leave no digit of {self.format.name}")
-        return RoundingBound(min(value, any_order) if isfinite(any_order) else value)
+        return RoundingBound(min(by_tree, any_order) if isfinite(any_order) else by_tree)
 
 
 def _carried(layer: FeedForward, follows: Mask, error: Upper) -> Upper:
