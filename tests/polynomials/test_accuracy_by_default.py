@@ -133,13 +133,17 @@ def test_the_count_of_multiply_adds_is_that_of_the_matrices() -> None:
     assert sum(seen) + n * w == multiply_adds(model.blueprint)
 
 
-def test_a_product_of_powers_is_not_worse_than_its_roundings():
+def test_a_product_of_powers_loses_digits_by_tokens_and_is_refused_in_float32():
     product = Polynomial.from_terms({(5, 5, 5): 1}, ["x", "y", "z"])
-    model = ef.compile(product, domain=[(-1, 1)] * 3, dtype=torch.float32)
-    corners = torch.randint(0, 2, (20, 3), generator=torch.Generator().manual_seed(0)) * 1.8 - 0.9
-    error, bound = largest_error(model, product, corners), model.certificate.bound()
-    assert error <= bound <= 32 * torch.finfo(torch.float32).eps / 2
-    assert 0.99 < model.certificate.scale <= 1  # in the corners, which no random point is near
+    for executor in ("literal", "fused"):
+        options = {"domain": [(-1, 1)] * 3, "executor": executor}
+        with pytest.raises(RoundingError, match=r"dtype=torch\.float64 would meet it"):
+            ef.compile(product, dtype=torch.float32, **options)
+        model = ef.compile(product, **options)
+        corners = torch.randint(0, 2, (20, 3), generator=torch.Generator().manual_seed(0)).double()
+        error, bound = largest_error(model, product, 1.8 * corners - 0.9), model.certificate.bound()
+        assert error <= bound <= RELATIVE
+        assert 0.99 < model.certificate.scale <= 1  # in the corners, which no random point is near
 
 
 class Own(torch.Tensor):
@@ -179,11 +183,11 @@ def test_zeros_without_memory_are_zeros():
 
 def test_spread_directions_keep_digits_where_they_are_asked_for():
     polynomial = dense(4, 8)
-    lattice = ef.compile(polynomial, dtype=torch.float32).certificate
-    spread = ef.compile(polynomial, directions="spread", dtype=torch.float32).certificate
+    lattice = ef.compile(polynomial, executor="fused").certificate
+    spread = ef.compile(polynomial, directions="spread", executor="fused").certificate
     assert (lattice.tokens, spread.tokens) == (165, 330)
-    executed = [certificate.fused["float32"].value for certificate in (lattice, spread)]
-    assert executed[1] < 1e-4 * spread.scale < 1e-1 * executed[0]
+    bounds = [certificate.fused["float32"].value for certificate in (lattice, spread)]
+    assert bounds[1] < 1e-4 * spread.scale < 1e-1 * bounds[0]
 
 
 def test_the_choice_and_what_was_rejected_are_in_words_and_not_a_claim():

@@ -113,7 +113,7 @@ def test_bfloat16_is_refused_where_nothing_computes_in_it() -> None:
 
 @pytest.mark.parametrize("make", [f for _, f in exporting.FORMATS.values()])
 def test_unknown_executors_are_refused(make: Any) -> None:
-    with pytest.raises(InputError, match="'fused' or 'literal' only"):
+    with pytest.raises(InputError, match="'literal' or 'fused' only"):
         make(model_of("constant"), "quantum")
 
 
@@ -224,11 +224,3 @@ def test_the_name_of_an_onnx_file_ends_with_onnx(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.txt: the name of an ONNX file ends with \.onnx"):
         ef.compile("x^2").to_onnx(tmp_path / "a.txt")
     assert not list(tmp_path.iterdir())
-
-
-def test_an_export_that_is_much_less_accurate_than_the_model_says_so() -> None:
-    model = ef.compile("x^12 y^12", domain=[(-1, 1)] * 2, dtype="float32")
-    assert model.certificate.bound() <= 1e-3 * model.certificate.scale
-    with pytest.warns(UserWarning, match=r"certified error of this export is .* of max"):
-        arrays = model.to_numpy()
-    assert arrays["bound"] > 1e-3 * model.certificate.scale

@@ -123,8 +123,8 @@ def test_the_whole_bound_is_the_sum_of_its_parts() -> None:
 
 
 def test_the_worst_of_several_outputs_is_taken_cause_by_cause() -> None:
-    outputs = [ErrorBound(1.0, 5.0, 2.0, None, ""), ErrorBound(3.0, 4.0, 1.0, 1.0, "why")]
-    assert ErrorBound.worst(outputs) == ErrorBound(3.0, 5.0, 2.0, None, "why")
+    outputs = [ErrorBound(1.0, 5.0, 2.0, ""), ErrorBound(3.0, 4.0, 1.0, "why")]
+    assert ErrorBound.worst(outputs) == ErrorBound(3.0, 5.0, 2.0, "why")
     assert ErrorBound.worst(outputs[1:]) == outputs[1]
 
 
