@@ -150,6 +150,7 @@ class Own(torch.Tensor):
     """A subclass, which torch runs operation by operation."""
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")  # torch's own call
 def test_derivatives_of_both_kinds_agree_within_their_digits():
     model = ef.compile("x^3 y - 2/3 x y^4 + x", outside="nan")
     point = torch.tensor([0.3, -0.4], dtype=torch.float64)
