@@ -191,7 +191,6 @@ def compiled(request: PolynomialRequest) -> PolynomialModel:
         construction=request.construction,
         directions=request.directions,
         dtype=getattr(torch, request.dtype),
-        executor="fused",
         memory_limit=MEMORY,
     )
 

@@ -25,7 +25,6 @@ model = ef.compile(
     construction={construction!r},
     directions={directions!r},
     dtype=torch.{dtype},
-    executor="fused",
 )
 assert digest(model.blueprint) == (
     {digest!r}
