@@ -123,7 +123,7 @@ def _too_large(error: SizeError, request: dict[str, Any]) -> RefusedError:
     target = read(request["polynomial"])
     message = (
         f"Degree {target.degree} in {plural(len(target.variables), 'variable')} needs more than "
-        f"{MEMORY // 2**20} MiB of weights or {DEAR:,} multiply-adds per point, which are the limits here."
+        f"{MEMORY // 2**20} MiB of weights or {DEAR:,} multiply-adds per point, the limits here."
     )
     if request["directions"] not in ("auto", "tailored"):
         return RefusedError(
