@@ -99,7 +99,6 @@ $(VENV)/.studio: $(VENV)/.core
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) --editable ".[bench]"
-	$(PIP) --no-deps "multivar_horner==3.1.0" # its pin, numpy < 2, would undo the others'; it runs with 2
 	@touch $@
 
 $(VENV)/.dev: EXTRAS := [dev,docs]

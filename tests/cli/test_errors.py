@@ -22,9 +22,9 @@ COMPILE = {
         r"sin is a function, .* in Python, ef\.compile",
     ),
     "a product without a space": (
-        ["compile", "x^2 + 2xy + y^2"],
+        ["compile", "2xy"],
         "ParseError",
-        r"write x y \(or x\*y\), or declare it .* \(column 8\)",
+        r"write x y \(or x\*y\), or declare it .* \(column 2\)",
     ),
     "code": (
         ["compile", "__import__('os').system('true')"],

@@ -44,14 +44,17 @@ def outward(radius: Tensor, roundings: int = 0) -> Tensor:
 def norm_above(values: Tensor) -> Tensor:
     """Return upper bounds of 2-norms over the last axis; squares that underflow are made up for."""
     d = values.shape[-1]
-    return torch.linalg.vector_norm(values, dim=-1) * raised(d) + d**0.5 * _NORM_SMALL
+    norm = torch.linalg.vector_norm(values, dim=-1)
+    bound: Tensor = norm * raised(d) + d**0.5 * _NORM_SMALL
+    return bound
 
 
 def norm_below(values: Tensor) -> Tensor:
     """Return lower bounds of 2-norms over the last axis."""
     d = values.shape[-1]
     norm = torch.linalg.vector_norm(values, dim=-1)
-    return (norm * (1 - (d + 8) * 2 * UNIT) - d**0.5 * _NORM_SMALL).clamp_min(0.0)
+    bound: Tensor = norm * (1 - (d + 8) * 2 * UNIT) - d**0.5 * _NORM_SMALL
+    return bound.clamp_min(0.0)
 
 
 def spectral_norm(matrix: Tensor, doublings: int = 6) -> Tensor:

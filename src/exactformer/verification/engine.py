@@ -69,7 +69,7 @@ class Engine:
                     env[number] = ids
                 elif number not in self._fixed:
                     env[number] = self._apply(ctx, node, env)
-                if observe is not None and isinstance(env[number], Ball) and node.batched:
+                if observe is not None and isinstance(env[number], Ball) and node.axis is not None:
                     observe(number, node, env[number])
                 for dead in node.last:
                     if dead not in self._fixed:
@@ -81,6 +81,7 @@ class Engine:
 
     def _apply(self, ctx: Context, node: Node, env: dict[int, Any]) -> Any:
         constants: list[tuple[Node, Tensor]] = []
+        axes: list[int | None] = []
         balls = False
 
         def value(argument: Any) -> Any:
@@ -91,6 +92,8 @@ class Engine:
                 return argument
             found, other = env[argument.node], self.graph.nodes[argument.node]
             balls = balls or isinstance(found, Ball)
+            if isinstance(found, Ball):
+                axes.append(other.axis)
             if isinstance(found, Tensor):
                 constants.append((other, found))
             return found
@@ -107,7 +110,7 @@ class Engine:
         if node.name != "aten.embedding.default":
             for other, tensor in constants:
                 self._check_constant(node, other, tensor)
-        ctx.batched = node.batched
+        ctx.axis = next((k for k in axes if k is not None), None)
         try:
             return function(ctx, **bind(node.target, function, args, kwargs))
         except NotCoveredError as problem:
@@ -116,7 +119,7 @@ class Engine:
     def _check_constant(self, node: Node, other: Node, tensor: Tensor) -> None:
         if other.data:
             raise refusal(node, "numbers or a mask made from the tokens of the input")
-        if other.batched and not bool((tensor == tensor[:1]).all()):
+        if other.axis is not None and not bool((tensor == tensor.narrow(other.axis, 0, 1)).all()):
             raise refusal(node, "a mask that differs from input to input of a batch")
 
     def _whole(self, node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -104,9 +105,15 @@ class Exhaustive:
     positions: dict[int, int]
     """Positions with logits by length; 0 for one answer per input."""
     device: torch.device
+    _compiled: dict[tuple[int, int], Callable[..., Batch]] = field(default_factory=dict)
 
     def step(self, ids: Tensor, length: int, answers: Tensor | None) -> Batch:
-        """Decide a batch."""
+        """Decide a batch; on a CPU without what torch keeps for gradients, which takes longer."""
+        quick = torch.inference_mode() if self.device.type == "cpu" else nullcontext()
+        with quick:
+            return self._step(ids, length, answers)
+
+    def _step(self, ids: Tensor, length: int, answers: Tensor | None) -> Batch:
         first, peaks = self._logits(self.engines[length], ids)
         if self.others is not None:
             second, more = self._logits(self.others[length], ids)
@@ -148,7 +155,8 @@ class Exhaustive:
     def _pieces(
         self, ids: Tensor, answers: Tensor | None, length: int, start: int
     ) -> list[tuple[Decision, int, bool]]:
-        decision, overflow = self.step(ids, length, answers)
+        decide = self._compiled.get((length, len(ids)))
+        decision, overflow = (decide or self.step)(ids, length, answers)
         if not bool(overflow) or len(ids) == 1:
             return [(decision, start, bool(overflow))]
         half = len(ids) // 2
@@ -161,6 +169,8 @@ class Exhaustive:
         """Decide all inputs from the tally's next one on; return why it ended early, or None."""
         begin, total = monotonic(), self.space.total
         size = self._size() if size is None else size
+        if self.device.type == "cuda":
+            self._compile(size)
         try:
             with progress("Verify", total, show, unit="inputs", done=tally.next, lines=True) as bar:
                 first = tally.next
@@ -186,9 +196,47 @@ class Exhaustive:
             else torch.zeros(shape, dtype=torch.long, device=self.device)
         )
         self.step(ids, length, answers)
-        begin = monotonic()
-        bool(self.step(ids, length, answers).overflow)
-        return len(ids) / max(monotonic() - begin, 1e-9)
+        least = torch.inf
+        for _ in range(3):
+            begin = monotonic()
+            bool(self.step(ids, length, answers).overflow)
+            least = min(least, monotonic() - begin)
+        return len(ids) / max(least, 1e-9)
+
+    def _compile(self, size: int) -> None:
+        """Trace a whole step once, and compile what was traced: a GPU waits for Python otherwise."""
+        for length in self.space.lengths:
+            if self.space.count(length) >= 64 * size:
+                self._compiled[length, size] = self._compiled_step(size, length)
+
+    def _compiled_step(self, size: int, length: int) -> Callable[..., Batch]:
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        ids = self.space.ids(length, 0, size, self.device)
+        given = [ids]
+        if self.answers is not None:
+            shape = (size, self.positions[length] or 1)
+            given.append(torch.zeros(shape, dtype=torch.long, device=self.device))
+
+        def alone(ids: Tensor) -> Batch:
+            return self.step(ids, length, None)
+
+        def compared(ids: Tensor, answers: Tensor) -> Batch:
+            return self.step(ids, length, answers)
+
+        one: Callable[..., Batch] = alone if self.answers is None else compared
+        one(*given)  # what weights alone decide is computed here, once
+        trace: Any = make_fx(one)
+        graph = trace(*given)
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+        run: Any = torch.compile(graph, dynamic=False)
+
+        def step(ids: Tensor, length: int, answers: Tensor | None) -> Batch:
+            decision, overflow = run(ids) if answers is None else run(ids, answers)
+            return Batch(Decision(*decision), overflow)
+
+        return step
 
     def _size(self) -> int:
         """Return the size of batches that is fastest here."""

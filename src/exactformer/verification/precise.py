@@ -106,7 +106,8 @@ def _moved(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _each(function: Callable[[Any], Any]) -> Callable[[Numbers], Numbers]:
-    return np.frompyfunc(function, 1, 1)
+    made: Callable[[Numbers], Numbers] = np.frompyfunc(function, 1, 1)
+    return made
 
 
 _exp = _each(lambda x: x.exp())
@@ -142,7 +143,7 @@ def _attention(named: dict[str, Any]) -> Numbers:
     if named["is_causal"]:
         mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
     if isinstance(mask, Tensor):
-        scores = np.where(mask.numpy(), scores, arb(float("-inf")))
+        scores = _choose(mask, scores, arb(float("-inf")))
     elif mask is not None:
         scores = scores + mask
     return np.asarray(_softmax(scores) @ v)
@@ -158,17 +159,22 @@ def _norm(named: dict[str, Any], centred: bool) -> Numbers:
     return np.asarray(z if named.get("bias") is None else z + named["bias"])
 
 
+def _choose(mask: Tensor, first: Any, second: Any) -> Numbers:
+    chosen: Any = np.where
+    return np.asarray(chosen(mask.numpy(), first, second))
+
+
 def _where(named: dict[str, Any]) -> Numbers:
     parts = [
         named[k] if isinstance(named[k], np.ndarray) else arb(named[k]) for k in ("self", "other")
     ]
-    return np.where(named["condition"].numpy(), *parts)
+    return _choose(named["condition"], *parts)
 
 
 def _fill(named: dict[str, Any]) -> Numbers:
     value = named["value"]
     number = value if isinstance(value, np.ndarray) else arb(float(value))
-    return np.where(named["mask"].numpy(), number, named["self"])
+    return _choose(named["mask"], number, named["self"])
 
 
 def _plain(value: Any) -> Any:

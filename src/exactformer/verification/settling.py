@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from exactformer.core.formats import REAL
 from exactformer.verification.engine import Engine
 from exactformer.verification.exhaustive import Exhaustive, Tally
-from exactformer.verification.precise import Numbers, logits, precision
+
+if TYPE_CHECKING:
+    from exactformer.verification.precise import Numbers
 
 _BITS = (128, 512)
 
@@ -49,6 +52,8 @@ def replay(walk: Exhaustive, number: int) -> bool | None:
 
 
 def _precisely(walk: Exhaustive, number: int) -> bool | None:
+    from exactformer.verification.precise import logits, precision  # some machines lack Arb
+
     length, start = walk.space.locate(number)
     ids = walk.space.ids(length, start, start + 1, walk.device)
     answers = walk.expected(ids, length, start)

@@ -43,7 +43,7 @@ class Space:
 
     def count(self, length: int) -> int:
         """Return how many inputs have a length."""
-        return len(self.vocabulary) ** length
+        return int(len(self.vocabulary) ** length)
 
     @property
     def total(self) -> int:

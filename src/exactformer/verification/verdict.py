@@ -165,12 +165,14 @@ class Verdict:
         }
         if counts["total"] < 1 or sum(counts.values()) > 2 * counts["total"]:
             raise FileFormatError(f"{path} was altered: its counts do not add up")
+        words: dict[str, Any] = {
+            name: text(entry(fields, name), name)
+            for name in ("claim", "arithmetic", "assumptions", "method", "device")
+        }
+        numbers: dict[str, Any] = counts
         verdict = cls(
-            **{
-                name: text(entry(fields, name), name)
-                for name in ("claim", "arithmetic", "assumptions", "method", "device")
-            },
-            **counts,
+            **words,
+            **numbers,
             vocabulary=list_of(entry(fields, "vocabulary"), "vocabulary", _token),
             lengths=list_of(entry(fields, "lengths"), "lengths", _number),
             answers=list_of(entry(fields, "answers"), "answers", _token),

@@ -369,8 +369,8 @@ def run_cases(question: Question, numbers: Iterable[int], reason: str) -> tuple[
         rights = right_answers(question, ids, n)
         for number, row, said, right in zip(own, ids.tolist(), says, rights, strict=True):
             tokens, answers = walk.space.tokens(row), question.answers
-            said, right = (tuple(answers[a] for a in part) for part in (said, right))
-            made.append(Case(number, tokens, said, right, reason))
+            both = (tuple(answers[a] for a in part) for part in (said, right))
+            made.append(Case(number, tokens, next(both), next(both), reason))
     return tuple(made)
 
 

@@ -240,7 +240,6 @@ EXPERIMENT = Experiment(
     run=run,
     quantities=_quantities,
     figure=draw,
-    ours=True,
 )
 
 

@@ -41,6 +41,8 @@ class PolynomialCertificate(Certificate):
     fused: Mapping[str, RoundingBound]
     scale: float
     """The largest |Q| of exact values at some points: a lower bound of max|Q| on the domain."""
+    reading: str = field(default="", compare=False)
+    """Which letters side by side were read as products, where the target was text; no claim."""
     choice: str = field(default="", compare=False)
     """How directions and construction were chosen, and what was rejected; no claim."""
 
@@ -119,7 +121,7 @@ class PolynomialCertificate(Certificate):
 
     def __str__(self) -> str:
         lines = [
-            f"Certificate on {self.domain}",
+            f"Certificate on {self.domain}" + (f", {self.reading}" if self.reading else ""),
             f"  target      {shortened(self.target)}",
             f"  variables   {name_list(self.variables) or 'none'}",
             f"  model       {self.construction}: {plural(self.tokens, 'token')}, "

@@ -62,7 +62,7 @@ def claim_page(
     paper = papers.get(read.db, slug)
     claim = claims.get(paper, anchor)
     view = claims.view(claim, web.settings_of(read.request).results)
-    name = claim.experiment or ""
+    name = view.evidence.shown.name if view.evidence else ""
     return read.render(
         "claims/page.html",
         paper=paper,
@@ -93,7 +93,7 @@ def figure(request: Request, experiment: str, kind: str) -> Response:
 
 @router.get("/source/{path:path}")
 def source(path: Annotated[web.Clean, Path(max_length=200)]) -> Response:
-    """Answer with a test or text that a claim names as what checks it."""
+    """Answer with a test that the ledger names as evidence."""
     text = sources.file(path).read_text(encoding="utf-8")
     return PlainTextResponse(text, headers={"Cache-Control": "public, max-age=600"})
 

@@ -29,7 +29,7 @@ def moved(x: Ball, f: Callable[[Tensor], Tensor], n: Tensor | None, whole: bool)
 def first(ctx: Context, x: Ball, dim: int, what: str) -> int:
     """Return an axis from the front; the axis of the batch is refused."""
     front = dim % x.c.ndim
-    if front == 0 and ctx.batched:
+    if front == ctx.axis:
         raise NotCoveredError(f"{what} along the batch, which would mix inputs")
     return front
 
@@ -63,14 +63,16 @@ def flatten(ctx: Context, input: Ball, start_dim: int = 0, end_dim: int = -1) ->
 @rule("aten.unflatten.int")
 def unflatten(ctx: Context, input: Ball, dim: int, sizes: Any) -> Ball:
     """Reshape one axis to several."""
-    return view(ctx, input, list(input.c.unflatten(dim, sizes).shape))
+    front = dim % input.c.ndim
+    shape = list(input.shape)
+    return view(ctx, input, [*shape[:front], *sizes, *shape[front + 1 :]])
 
 
 @rule("aten.transpose.int")
 def transpose(ctx: Context, input: Ball, dim0: int, dim1: int) -> Ball:
     """Swap two axes; norms along the last one are norms along the last but one after its swap."""
     x, last = input, input.c.ndim - 1
-    a, b = sorted((first(ctx, x, dim0, "transposition"), first(ctx, x, dim1, "transposition")))
+    a, b = sorted((dim0 % x.c.ndim, dim1 % x.c.ndim))
     if b < last or a == b:
         n = None if x.n is None else x.n.transpose(a, b) if b < last else x.n
         return moved(x, lambda t: t.transpose(a, b), n, True)
@@ -90,8 +92,6 @@ def turn(ctx: Context, input: Ball) -> Ball:
 def permute(ctx: Context, input: Ball, dims: list[int]) -> Ball:
     """Reorder axes."""
     places = [d % input.c.ndim for d in dims]
-    if ctx.batched and places[0] != 0:
-        raise NotCoveredError("a permutation that moves the batch")
     stays = places[-1] == input.c.ndim - 1
     n = input.n.permute(places[:-1]) if stays and input.n is not None else None
     return moved(input, lambda t: t.permute(places), n, stays)
@@ -101,8 +101,6 @@ def permute(ctx: Context, input: Ball, dims: list[int]) -> Ball:
 def unsqueeze(ctx: Context, input: Ball, dim: int) -> Ball:
     """Add an axis of length 1."""
     front = dim % (input.c.ndim + 1)
-    if front == 0 and ctx.batched:
-        raise NotCoveredError("an axis before the batch")
     inner = front < input.c.ndim
     n = input.n.unsqueeze(front) if inner and input.n is not None else None
     return moved(input, lambda t: t.unsqueeze(front), n, inner)
@@ -146,7 +144,8 @@ def cut(
     inner = front < input.c.ndim - 1
 
     def f(t: Tensor) -> Tensor:
-        return torch.ops.aten.slice.Tensor(t, front, start, end, step)
+        made: Tensor = torch.ops.aten.slice.Tensor(t, front, start, end, step)
+        return made
 
     n = input.n if input.n is None or not inner else f(input.n)
     return moved(input, f, n, inner)
