@@ -210,7 +210,9 @@ def dropout(ctx: Context, input: Ball, p: float, train: bool) -> Ball:
     return input
 
 
-@rule("aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", maker=True)
+@rule(
+    "aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", "aten.to.device", maker=True
+)
 def cast(
     ctx: Context,
     input: Ball | Tensor,
