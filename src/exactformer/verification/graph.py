@@ -245,7 +245,7 @@ _MOVES = _RESHAPES | {
     for name in """transpose.int permute.default unsqueeze.default squeeze.dim expand.default
     slice.Tensor select.int contiguous.default clone.default alias.default detach.default
     dropout.default split.Tensor chunk.default cat.default t.default to.dtype _to_copy.default
-    to.dtype_layout""".split()
+    to.dtype_layout to.device""".split()
 }
 _MIXED = {
     "aten.scaled_dot_product_attention.default": 3,

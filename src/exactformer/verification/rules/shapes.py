@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exactformer.verification.balls import Ball, raised
+from exactformer.verification.balls import Ball, outward, raised
 from exactformer.verification.rules.attention import narrower
 from exactformer.verification.rules.table import Context, NotCoveredError, rule
 
@@ -210,7 +210,9 @@ def dropout(ctx: Context, input: Ball, p: float, train: bool) -> Ball:
     return input
 
 
-@rule("aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", maker=True)
+@rule(
+    "aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", "aten.to.device", maker=True
+)
 def cast(
     ctx: Context,
     input: Ball | Tensor,
@@ -225,11 +227,10 @@ def cast(
     if isinstance(input, Ball):
         if dtype is not None:
             narrower(ctx, dtype)
-        g = ctx.share(1)
-        if dtype is None or dtype == ctx.own or (input.r is None and not ctx.arithmetic.unit):
+        if dtype is None or not ctx.arithmetic.unit:
             return input
-        r = input.radius + input.size * g + ctx.loss(1)
-        return Ball(input.c, r, dead=input.dead)
+        r = input.radius + input.size * ctx.share(1) + ctx.loss(1)
+        return Ball(input.c, outward(r, 4), dead=input.dead)
     if dtype is None or not dtype.is_floating_point:
         return input if dtype is None else input.to(dtype)
     from exactformer.verification.rules.masks import exact

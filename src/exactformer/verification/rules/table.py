@@ -37,8 +37,6 @@ class Context:
 
     arithmetic: Arithmetic
     device: torch.device
-    own: torch.dtype
-    """The number format of the module's weights."""
     peaks: list[Tensor] = field(default_factory=list)
     axis: int | None = None
     """Which axis of the arguments is the batch, for the operator at hand."""
@@ -55,6 +53,15 @@ class Context:
         """Note how large an intermediate result can get, partial sums included."""
         if self.arithmetic.largest < torch.inf:
             self.peaks.append(magnitude.amax() * (1 + self.share(roundings)) * (1 + 2.0**-40))
+
+    def watch_sum(self, exact: Tensor) -> None:
+        """Note how large a sum of two is before it is rounded.
+
+        It overflows from the largest number and half a unit in its last place on, which is a share of
+        u/2 more: the lowest number, as masks have it, stays itself when a score is added.
+        """
+        if self.arithmetic.largest < torch.inf:
+            self.peaks.append(exact.amax() * (1 + 2.0**-50) / (1 + self.arithmetic.unit / 4))
 
     def overflow(self) -> bool:
         """Whether some intermediate result may overflow; what is not a number may."""
