@@ -102,7 +102,8 @@ def attention(
     lost = (q.length[..., :, None] + k.length[..., None, :]) * (ctx.loss(2) * d**0.5 * (1 + abs(s)))
     x = Ball(c, outward(raw.radius * abs(s) + c.abs() * 4 * UNIT + lost + ctx.loss(4), 8))
     if abs(s) > 1:
-        ctx.watch(q.length.amax() * k.length.amax() * abs(s), d + 6)
+        ctx.watch(torch.maximum(q.length.amax(), q.length.amax() * k.length.amax()) * abs(s), d + 6)
+        ctx.watch(k.length.amax() * abs(s), d + 6)
     if is_causal:
         one = torch.ones(queries, keys, dtype=torch.bool, device=q.c.device)
         x = Ball(x.c, x.r, dead=~one.tril().expand(x.shape))

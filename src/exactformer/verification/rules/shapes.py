@@ -238,4 +238,6 @@ def cast(
         return input if dtype is None else input.to(dtype)
     from exactformer.verification.rules.masks import exact
 
+    if not bool((input.to(dtype).to(input.dtype) == input).all()):
+        raise NotCoveredError(f"whole numbers that {str(dtype).removeprefix('torch.')} rounds")
     return exact(ctx, input.to(torch.float64))

@@ -66,6 +66,8 @@ class Context:
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise NotCoveredError(f"{type(value).__name__} where a tensor of numbers is expected")
+        if not abs(value) <= self.arithmetic.largest:
+            self.peaks.append(torch.tensor(torch.inf, dtype=torch.float64, device=like.device))
         number = torch.tensor([float(value)], dtype=torch.float64, device=like.device)
         whole = float(value).is_integer() and abs(value) * self.arithmetic.unit <= 1
         radius = 0.0 if whole else scalar(self.arithmetic, float(value))
