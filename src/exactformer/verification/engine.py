@@ -19,6 +19,36 @@ from exactformer.verification.rules.table import MAKERS, bind
 Observer = Callable[[int, Node, Ball], None]
 
 
+_MOVES = {"view", "reshape", "_unsafe_view", "expand", "clone", "contiguous", "alias", "detach"}
+_ALONG = set(
+    """slice select unsqueeze squeeze split chunk cat flip sum cumsum amax amin argmax any all
+    unflatten constant_pad_nd flatten""".split()
+)
+
+
+def keeps_batch(node: Node, args: list[Any], kwargs: dict[str, Any]) -> bool:
+    """Return whether an operator on whole numbers computes each input from itself alone.
+
+    Views keep the batch in front, which reading the graph has checked; of operators along an axis those
+    are known that have it among their arguments, and it must not be the first.
+    """
+    name = node.name.split(".")[1] if node.name.startswith("aten.") else ""
+    if name in _MOVES or node.name == "aten.sym_size.int":
+        return True
+    if name not in _ALONG:
+        return False
+    names = [argument.name for argument in node.target._schema.arguments]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    x = args[0][0] if isinstance(args[0], list) else args[0]
+    if name == "slice" and (given.get("start") or 0) == 0 and given.get("end", 0) == 2**63 - 1:
+        return given.get("step", 1) == 1 or given["dim"] % x.ndim > 0
+    if name == "constant_pad_nd":
+        return len(given["pad"]) < 2 * x.ndim
+    dims = given.get("dims", given.get("dim", given.get("start_dim", 0)))
+    axes = x.ndim + (name == "unsqueeze")
+    return dims is not None and all(d % axes for d in (dims if isinstance(dims, list) else [dims]))
+
+
 class Engine:
     """A graph in one arithmetic: what depends on weights alone is computed once."""
 
@@ -99,30 +129,32 @@ class Engine:
         kwargs = {name: value(argument) for name, argument in node.kwargs.items()}
         if node.name == "<built-in function getitem>":
             return args[0][args[1]]
-        if not balls and node.name not in MAKERS:
+        whole = not balls and node.name not in MAKERS
+        if not whole or node.data:
+            for other, tensor in constants:
+                if other.data and not whole and node.name != "aten.embedding.default":
+                    raise refusal(node, "numbers or a mask made from the tokens of the input")
+                if other.batched and not other.data and not bool((tensor == tensor[:1]).all()):
+                    raise refusal(node, "a constant that differs from input to input of a batch")
+        if whole:
             return self._whole(node, args, kwargs)
         function = RULES.get(node.name)
         if function is None:
             raise refusal(node, "there is no rule for this operator")
-        if node.name != "aten.embedding.default":
-            for other, tensor in constants:
-                self._check_constant(node, other, tensor)
         ctx.batched = node.batched
         try:
             return function(ctx, **bind(node.target, function, args, kwargs))
         except NotCoveredError as problem:
             raise refusal(node, str(problem)) from None
 
-    def _check_constant(self, node: Node, other: Node, tensor: Tensor) -> None:
-        if other.data:
-            raise refusal(node, "numbers or a mask made from the tokens of the input")
-        if other.batched and not bool((tensor == tensor[:1]).all()):
-            raise refusal(node, "a mask that differs from input to input of a batch")
-
     def _whole(self, node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
         tags = getattr(node.target, "tags", ())
         if torch.Tag.nondeterministic_seeded in tags:
             raise refusal(node, "it is random")
+        if node.data and torch.Tag.pointwise not in tags and not keeps_batch(node, args, kwargs):
+            raise refusal(
+                node, "whole numbers of one input may depend on other inputs of its batch"
+            )
         try:
             made = node.target(*args, **kwargs)
         except Exception as error:

@@ -67,8 +67,8 @@ def softmax_enclosure(c: Tensor, r: Tensor, alive: Tensor | None) -> tuple[Tenso
     With l = c − r and h = c + r, a weight lies between 1/(1 + Σ_{j≠i} exp(h_j − l_i)) and
     1/(1 + Σ_{j≠i} exp(l_j − h_i)). Sums over the others are sums over the others: the total less
     one term would cancel. A computed exponent is off by (3|c| + 3r)v, which with the sums is a factor
-    exp((8n + 32 + 8·max|c ± r|)v) at most, and what underflows is below 10⁻³⁰⁰. Entries more than 1000 below
-    the others, such as masks make them, weigh nothing, and their size makes no share larger.
+    exp((8n + 32 + 8·max|c ± r|)v) at most, and what underflows is below 10⁻³⁰⁰. Entries more than
+    1000 below the others, such as masks make them, weigh nothing, and their size makes no share larger.
     """
     n = c.shape[-1]
     if alive is not None:
