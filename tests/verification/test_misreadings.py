@@ -1,4 +1,4 @@
-"""What could be read as another function: −∞ among weights, other inputs of a batch, rounded numbers."""
+"""What could be read as another function: −∞ in weights, other inputs of a batch, rounded numbers."""
 
 from collections.abc import Callable
 
