@@ -1,4 +1,4 @@
-"""A tiny format, exactly: float64 holds all sums and products of its numbers, so one rounding is left."""
+"""A tiny format, exactly: float64 holds every sum and product of its numbers; one rounding is left."""
 
 from __future__ import annotations
 
