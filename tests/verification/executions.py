@@ -1,6 +1,7 @@
 """Executions of a graph as a kernel might order them: sums in random order, fused products or not.
 
-Nothing here is shared with the rules: a graph is walked, and what has no order is left to torch. Every step is rounded to the number format, which is harsher than kernels that add up in a wider one.
+Nothing here is shared with the rules: a graph is walked, and what has no order is left to torch. Every
+step is rounded to the number format, which is harsher than kernels that add up in a wider one.
 """
 
 from __future__ import annotations
