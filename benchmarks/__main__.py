@@ -3,13 +3,10 @@
 import argparse
 
 from benchmarks import (
-    caches,
     compiling,
     dynamics,
     ensembles,
     evaluating,
-    heads,
-    large,
     laws,
     learning,
     lengths,
@@ -17,7 +14,6 @@ from benchmarks import (
     scaling,
     spectra,
     studio,
-    widths,
 )
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -30,12 +26,8 @@ compiling.run(quick)
 scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
 dynamics.run(quick)
-large.run(quick)
 laws.run("iris, petal width" if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
-heads.run(quick)
-caches.run(quick)
 programs.run(quick)
 studio.run(quick)
-widths.run(quick)

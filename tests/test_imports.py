@@ -32,7 +32,8 @@ assert float(model([0.5, 0.5])) == 1.125
 from exactformer.polynomials.run import compiled_run
 assert compiled_run.kernels() is None
 from exactformer.figures import *
-save_figure(architecture_figure(model, [0.5, 0.5]), sys.argv[1])
+errors = {"fused": (model([[0.5, 0.5]]) - 1.125).abs().numpy()}
+save_figure(accuracy_figure(model, ef.Polynomial.parse("x^2 y + 1"), errors, ""), sys.argv[1])
 assert "matplotlib.pyplot" not in sys.modules
 """
 

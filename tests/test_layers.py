@@ -29,6 +29,7 @@ LAYERS = [
     "figures",
     "learning",
     "spectra",
+    "claims",
     "experiments",
     "studio",
     "cli",

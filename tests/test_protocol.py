@@ -422,13 +422,6 @@ def test_inputs_are_never_rounded_silently() -> None:
         assert made.certificate.dtype == "float32"
 
 
-def test_old_spellings_name_the_new_one() -> None:
-    with pytest.raises(AttributeError, match="PolynomialModel"):
-        _ = ef.CompiledModel
-    with pytest.raises(AttributeError, match=r"model\.measure"):
-        _ = ef.measure_sequence_error
-
-
 @pytest.mark.parametrize("spelling", ["float32", np.float32, np.dtype("float32"), torch.float32])
 def test_a_number_format_is_named_as_torch_numpy_or_people_do(
     spelling: Any, tmp_path: Path

@@ -27,14 +27,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "trained", [pytest.param("fully", marks=pytest.mark.slow), pytest.param("hardly")]
-)
-def test_the_code_prints_what_the_readme_shows(
-    trained: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if trained == "hardly":
-        request.getfixturevalue("hardly_trained")
+def test_the_code_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
     code = "".join(block for language, block in BLOCKS if language == "python")
     shown = "".join(block for language, block in BLOCKS if language == "text")
     exec(code, {})
@@ -61,8 +54,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     y = x[:, 0] ** 2 - 3 * x[:, 0] * x[:, 1]
     rows = np.column_stack([x, y]).tolist()
     (folder / "data.csv").write_text("a,b,y\n" + "\n".join(",".join(map(str, r)) for r in rows))
-    inputs = rng.random((20, 4))
-    np.savez(folder / "series.npz", inputs=inputs, outputs=np.cumsum(inputs, axis=1))
     (folder / "sentences.txt").write_text("a cat sat on the mat\nthe mat sat\n")
     return folder
 
@@ -84,7 +75,6 @@ def test_the_commands_run(
     files: Path,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
-    hardly_trained: None,
 ) -> None:
     if command[0] == "spectrum":
         request.getfixturevalue("bert")

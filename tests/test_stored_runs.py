@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tables import commit
-
 ROOT = Path(__file__).parent.parent
 STORED = sorted([*(ROOT / "results").glob("*.json"), *(ROOT / "benchmarks").glob("*.json")])
 
@@ -56,23 +54,3 @@ def test_the_page_of_a_benchmark_is_of_the_run_that_is_stored(page):
     stored = json.loads(page.with_suffix(".json").read_text())
     (named,) = set(entries(stored, "commit"))
     assert f"commit {named}," in page.read_text()
-
-
-def test_a_benchmark_of_files_that_were_edited_says_so(tmp_path, monkeypatch):
-    monkeypatch.delenv("EXACTFORMER_COMMIT", raising=False)
-    assert commit(tmp_path) == "unknown"
-    (tmp_path / "src").mkdir()
-    source = tmp_path / "src" / "model.py"
-    source.write_text("one")
-    git("init", "--quiet", folder=tmp_path)
-    git("add", ".", folder=tmp_path)
-    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    git(*author, "commit", "--quiet", "--message", "First", folder=tmp_path)
-    head = git("rev-parse", "HEAD", folder=tmp_path)[:7]
-    assert commit(tmp_path) == head
-    (tmp_path / "notes.txt").write_text("not part of what is measured")
-    assert commit(tmp_path) == head
-    source.write_text("two")
-    assert commit(tmp_path) == f"{head}, modified"
-    monkeypatch.setenv("EXACTFORMER_COMMIT", "0123456789")
-    assert commit(tmp_path) == "0123456"

@@ -9,7 +9,6 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from exactformer.core.registration import register_when_imported
 from exactformer.errors import ExactformerError
 from exactformer.version import __version__ as __version__
 
@@ -27,20 +26,18 @@ if TYPE_CHECKING:
     from exactformer.learning.dynamics import Equations, fit_dynamics
     from exactformer.learning.laws.diagnosis import LawWarning
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
-    from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
     from exactformer.probing import check_equivariance, is_contextual_mapping
     from exactformer.programs import language as rasp
     from exactformer.programs.compile import compile_program
+    from exactformer.programs.hugging_face import register_transformers
     from exactformer.programs.model import ProgramModel
     from exactformer.sequences.blueprint import SequenceBlueprint
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
-    from exactformer.spectra.caching import shrink_cache
-    from exactformer.spectra.shrinking import load_shrunk, shrink_heads
     from exactformer.verification.verdict import Verdict
     from exactformer.verification.verify import verify
 
@@ -60,7 +57,6 @@ _HOMES = {
     "PolynomialAttentionRegressor": "learning.laws.regressor",
     "PolynomialModel": "polynomials.model",
     "ProgramModel": "programs.model",
-    "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",
     "SequenceModel": "sequences.model",
@@ -74,13 +70,10 @@ _HOMES = {
     "fit_dynamics": "learning.dynamics",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
-    "load_shrunk": "spectra.shrinking",
     "prove": "coq.prove",
-    "recommend_architecture": "learning.recommending",
+    "register_transformers": "programs.hugging_face",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
-    "shrink_cache": "spectra.caching",
-    "shrink_heads": "spectra.shrinking",
     "spectrum": "spectra",
     "Verdict": "verification.verdict",
     "universality_curve": "polynomials.functions.curve",
@@ -102,7 +95,6 @@ __all__ = [
     "PolynomialAttentionRegressor",
     "PolynomialModel",
     "ProgramModel",
-    "Recommendation",
     "RidgeForm",
     "SequenceBlueprint",
     "SequenceModel",
@@ -117,14 +109,11 @@ __all__ = [
     "fit_dynamics",
     "is_contextual_mapping",
     "load",
-    "load_shrunk",
     "prove",
     "rasp",
-    "recommend_architecture",
+    "register_transformers",
     "reproduce",
     "ridge_form",
-    "shrink_cache",
-    "shrink_heads",
     "spectrum",
     "targets",
     "theory",
@@ -136,21 +125,10 @@ __all__ = [
 # Modules that are part of the public face: ef.targets.Coupling, ef.theory.pod, ef.rasp.Select.
 _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theory"}
 
-_RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
-
-for _table, *_modules in (
-    ("configuration_auto", "programs.stock_config", "spectra.cache_config"),
-    ("modeling_auto", "programs.stock_model", "spectra.caching.model"),
-):
-    for _ours in _modules:
-        register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.{_ours}")
-
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"exactformer.{_PACKAGES[name]}")
-    if name in _RENAMED:
-        raise AttributeError(f"ef.{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'exactformer' has no attribute {name!r}")
     return getattr(import_module(f"exactformer.{_HOMES[name]}"), name)

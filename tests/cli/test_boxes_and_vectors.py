@@ -107,13 +107,11 @@ def test_the_point_off_the_box_is_named_by_line_and_coordinate(call, pair):
 
 
 @pytest.mark.spread(2)
-def test_inspect_shows_and_draws_every_readout(call, pair, tmp_path):
-    figure = tmp_path / "inside.png"
-    answer = call("inspect", pair, "--plot", figure)
+def test_inspect_shows_every_readout(call, pair):
+    answer = call("inspect", pair)
     assert answer.code == 0
     assert "on [0, 1] × [-1/2, 3]" in answer.out
     assert "readout 2" in answer.out
-    assert figure.stat().st_size > 1000
 
 
 def test_heads_alike_share_a_line(call, tmp_path):

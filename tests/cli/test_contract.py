@@ -20,6 +20,7 @@ import typer.main
 
 from exactformer.cli.app import COMMANDS, LIBRARY, app
 from exactformer.experiments import register
+from exactformer.programs import language as rasp
 from tests.experiments import toy
 from tests.waiting import PATIENCE, program
 
@@ -34,7 +35,6 @@ class Row:
     saves: tuple[str, ...] = ()
     no: str | None = None
     """Arguments to which the answer is no."""
-    stdin: str | None = None
 
 
 ROWS = {
@@ -72,8 +72,8 @@ ROWS = {
         no="altered.safetensors points.csv",
     ),
     "inspect": Row(
-        'inspect law.safetensors --plot law.svg --at "0.5,-1"',
-        "law.safetensors --plot inside.svg",
+        'inspect law.safetensors --at "0.5,-1"',
+        "program.safetensors --plot inside.svg",
         "law.safetensors --at 1,one",
         ("inside.svg",),
         no="altered.safetensors",
@@ -111,23 +111,11 @@ ROWS = {
         ("reverse.safetensors",),
         no="hist --vocabulary ab --max-length 40 --realisation softmax --dtype bfloat16",
     ),
-    "recommend": Row(
-        "recommend sequences.npz",
-        "sequences.npz --plot evidence.svg",
-        "missing.npz",
-        ("evidence.svg",),
-    ),
     "spectrum": Row(
         "spectrum path/to/model --texts sentences.txt",
         "path/to/model --texts sentences.txt -o spectrum.csv --plot spectrum.png",
         "nowhere --texts sentences.txt",
         ("spectrum.csv", "spectrum.png"),
-    ),
-    "shrink": Row(
-        "shrink path/to/model --texts sentences.txt --max-loss 0.05 --json",
-        "path/to/model --texts sentences.txt --head-dim 4 -o smaller",
-        "path/to/model --head-dim 4",
-        ("smaller",),
     ),
     "reproduce": Row(
         "reproduce --list",
@@ -143,13 +131,6 @@ ROWS = {
         ("new.html",),
     ),
     "serve": Row("serve --single-user --port 9000", "--port 0", "--port 65536"),
-    "library import": Row(
-        "library import references.bib",
-        "references.bib",
-        "missing.bib",
-        no="references.bib",
-        stdin="y\n",
-    ),
     "library export": Row(
         "library export -o library.json",
         "--format bibtex -o library.bib",
@@ -159,14 +140,12 @@ ROWS = {
 }
 NEEDS = {
     "spectrum": "transformers",
-    "shrink": "transformers",
     "serve": "fastapi",
-    "library import": "sqlalchemy",
     "library export": "sqlalchemy",
 }
 EVERY = pytest.mark.parametrize("name", ROWS)
 ENDING = pytest.mark.parametrize("name", [name for name in ROWS if name != "serve"])
-READING = pytest.mark.parametrize("name", ["certify", "library import"])
+READING = pytest.mark.parametrize("name", ["certify"])
 WRITING = pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.saves])
 
 
@@ -205,6 +184,9 @@ def prepared(tmp_path_factory, law):
 
     place = tmp_path_factory.mktemp("contract")
     ef.compile("x^2 + 3 x y", radius=2).save(place / "law.safetensors")
+    ef.compile_program(rasp.tokens, vocabulary="ab", max_length=2).save(
+        place / "program.safetensors"
+    )
     content = (place / "law.safetensors").read_bytes()
     (place / "altered.safetensors").write_bytes(
         content[:-1] + (b"2" if content[-1:] != b"2" else b"3")
@@ -244,7 +226,7 @@ def bert(tmp_path_factory):
 
 
 @pytest.fixture
-def here(request, tmp_path, monkeypatch, prepared, hardly_trained):
+def here(request, tmp_path, monkeypatch, prepared):
     """A folder of one's own with all of it, and data and caches that are nobody else's."""
     name = request.getfixturevalue("name")
     pytest.importorskip(NEEDS.get(name, "exactformer"))
@@ -296,7 +278,7 @@ def test_the_help_ends_with_the_example(call, name):
     assert answer.code == 0
     assert "Examples" in answer.out
     assert f"exactformer {name}" in answer.out
-    examples = COMMANDS | {f"library {key}": lines for key, (_, lines) in LIBRARY.items()}
+    examples = COMMANDS | {"library export": LIBRARY}
     assert ROWS[name].example in examples[name]
 
 
@@ -305,7 +287,7 @@ def test_the_example_runs(call, here, name):
     row = ROWS[name]
     if name == "fit":
         (here / "law.safetensors").unlink()
-    answer = call(*shlex.split(row.example), stdin=row.stdin)
+    answer = call(*shlex.split(row.example))
     assert answer.code == 0, answer.err
 
 
@@ -354,11 +336,10 @@ def test_misuse_leaves_with_2(call, here, name):
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.no])
 def test_no_leaves_with_1(call, here, name):
     words = [*name.split(), *shlex.split(ROWS[name].no)]
-    assert call(*words, stdin="n\n").code == 1
-    if name != "library import":  # with --json nothing is asked
-        answer = call(*words, "--force" if name == "reproduce" else "--json", "--json")
-        assert answer.code == 1
-        assert strict(answer.out)
+    assert call(*words).code == 1
+    answer = call(*words, "--force" if name == "reproduce" else "--json", "--json")
+    assert answer.code == 1
+    assert strict(answer.out)
 
 
 @EVERY

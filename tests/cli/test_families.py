@@ -226,11 +226,15 @@ def test_at_needs_as_many_numbers_as_the_input_has(call, sort):
 
 
 @families
-@pytest.mark.parametrize("options", [["--matrices"], ["--plot", "inside.png"]], ids=lambda o: o[0])
-def test_inspect_refuses_what_only_polynomials_have(call, file, options):
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [(["--matrices"], "polynomials"), (["--plot", "inside.png"], "programs")],
+    ids=["--matrices", "--plot"],
+)
+def test_inspect_refuses_what_only_another_family_has(call, file, options, shown):
     answer = call("inspect", file, *options)
     assert answer.code == 2
-    assert f"{options[0]} shows models of polynomials" in answer.err
+    assert f"{options[0]} shows models of {shown}" in answer.err
 
 
 @families

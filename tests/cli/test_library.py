@@ -1,4 +1,4 @@
-"""Papers go into the library and out of it from the command line."""
+"""Papers go out of the library from the command line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 from exactformer.cli.app import app
 
 pytest.importorskip("sqlalchemy")
-BIBTEX = "@book{a, title={A new book}, year=2021}\n@book{b, title={Deep learning}, year=2015}"
 
 
-def run(*words: str, answer: str = "") -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["library", *words], input=answer, env={"COLUMNS": "200"})
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["library", *words], env={"COLUMNS": "200"})
     return result.exit_code, result.output
 
 
@@ -24,37 +23,16 @@ def database(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'studio.db'}"
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> str:
-    path = tmp_path / "x.bib"
-    path.write_text(BIBTEX)
-    return str(path)
-
-
-def test_nothing_is_written_before_it_is_agreed_to(database: str, file: str) -> None:
-    code, output = run("import", file, "--database", database, answer="n\n")
-    assert code == 1
-    assert "A new book" in output
-    assert "is there: lecun-2015-deep-learning" in output
-    assert "Nothing was written" in output
-    code, output = run("import", file, "--database", database, "--yes")
-    assert code == 0
-    assert "1 added" in output
-
-
-def test_an_export_can_be_imported_elsewhere(database: str, tmp_path: Path) -> None:
+def test_everything_is_exported(database: str, tmp_path: Path) -> None:
     out = tmp_path / "library.json"
     code, _ = run("export", "-o", str(out), "--database", database)
     assert code == 0
     assert len(json.loads(out.read_text())["papers"]) == 46
-    code, output = run("import", str(out), "--database", database, "--yes")
-    assert "0 added, 0 completed" in output or "Nothing to write" in output
-    assert code == 0
 
 
 def test_one_paper_is_exported_in_each_format(database: str) -> None:
     slug = "vaswani-2017-attention-is-all-you-need"
-    for form, start in (("bibtex", "@article{"), ("csv", "slug,title"), ("json", '{"format"')):
+    for form, start in (("bibtex", "@article{"), ("json", '{"format"')):
         code, output = run("export", "--paper", slug, "--format", form, "--database", database)
         assert code == 0
         assert output.startswith(start)
@@ -72,14 +50,6 @@ def test_mistakes_are_said_in_a_sentence(database: str, words: tuple[str, ...], 
     code, output = run(*words, "--database", database)
     assert code == 2
     assert says in output
-
-
-def test_a_file_that_cannot_be_read_is_named(database: str, tmp_path: Path) -> None:
-    path = tmp_path / "bad.json"
-    path.write_text("[")
-    code, output = run("import", str(path), "--database", database)
-    assert code == 2
-    assert "bad.json: Line 1, column 2" in output
 
 
 def test_a_private_collection_is_not_exported(database: str) -> None:
@@ -115,17 +85,6 @@ def test_a_private_collection_is_not_exported(database: str) -> None:
     assert [paper["title"] for paper in json.loads(output)["papers"]] == [
         "Attention is all you need"
     ]
-
-
-def test_an_import_in_json_asks_nothing_and_writes_only_with_yes(database: str, file: str) -> None:
-    words = ("import", file, "--database", database, "--json")
-    code, output = run(*words)
-    told = json.loads(output)
-    assert (code, told["saved"]) == (0, [])
-    assert [paper["known_as"] for paper in told["papers"]] == [None, "lecun-2015-deep-learning"]
-    code, output = run(*words, "--yes")
-    told = json.loads(output)
-    assert (code, told["saved"], told["added"]) == (0, [database], 1)
 
 
 def test_an_export_that_fails_leaves_what_was_there(database: str, tmp_path: Path) -> None:

@@ -46,10 +46,7 @@ def _given(page: str) -> dict[str, Any]:
     if page == "guide/exporting.md":
         pytest.importorskip("onnxruntime")
         return {"torch": torch, "points": np.zeros((3, 2))}
-    if page == "guide/transformer-or-rnn.md":
-        series = np.random.default_rng(0).normal(size=(600, 7))
-        return {"ef": ef, "series": series}
-    if page in ("guide/spectra.md", "guide/shrinking.md", "guide/contextual-mappings.md"):
+    if page in ("guide/spectra.md", "guide/contextual-mappings.md"):
         folder = Path("path/to/model")
         _model(folder)
         sentences = ["a cat sat on the mat", "the mat sat", "the cat"]
@@ -57,13 +54,6 @@ def _given(page: str) -> dict[str, Any]:
 
         tokens = AutoTokenizer.from_pretrained(folder)(sentences, padding=True, return_tensors="pt")
         return {"ef": ef, "sentences": sentences, "name": str(folder), "tokens": tokens}
-    if page == "guide/caches.md":
-        pytest.importorskip("transformers", reason="transformers is not installed")
-        from tests.spectra.caching.models import saved
-
-        tokens = saved(Path("path/to/llama"))(["the cat sat"], return_tensors="pt")
-        Path("corpus.txt").write_text("a cat sat on the mat\nthe mat sat\nthe cat\n" * 40)
-        return {"tokens": {"input_ids": tokens["input_ids"], "pad_token_id": 0}}
     if page == "guide/couplings.md":
         names: dict[str, Any] = {}
         script = SCRIPT.search(PAGES[page])
@@ -75,7 +65,7 @@ def _given(page: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_run_and_show_what_they_give(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hardly_trained: None
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names = _given(page)

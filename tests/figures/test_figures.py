@@ -7,11 +7,9 @@ from exactformer.core.domain import points_in_ball
 from exactformer.errors import InputError
 from exactformer.figures import (
     accuracy_figure,
-    architecture_figure,
     exactformer_style,
     save_figure,
 )
-from exactformer.figures.panels import signed_root
 
 CASES = {
     "quadratic": ("x^2 + y^2", {}),
@@ -32,49 +30,22 @@ def model(request):
     return ef.compile(text, radius=2, **options)
 
 
+def drawn(model):
+    return accuracy_figure(model, polynomial(model), {"fused": np.array([1e-17])}, "a title")
+
+
 def polynomial(model):
     return ef.Polynomial.parse(model.target, model.blueprint.variables)
 
 
-def shapes(figure, title):
-    """Return rows and columns of every panel with a title, as drawn."""
-    titled = [axes for axes in figure.axes if axes.get_title(loc="left") == title]
-    return [(axes.get_ylim()[0], axes.get_xlim()[1]) for axes in titled]
-
-
 @pytest.mark.spread(4)
 def test_every_kind_of_model_can_be_drawn(model, tmp_path):
-    point = points_in_ball(1, len(model.blueprint.variables), 2.0)[0]
-    inside = architecture_figure(model, point.tolist())
-    save_figure(inside, tmp_path / "inside.svg")
-    embedding, blocks, readouts = (
-        model.blueprint.embedding,
-        model.blueprint.blocks,
-        model.blueprint.readouts,
-    )
-    heads = [head for block in blocks for head in block.attention.heads]
-    for title, matrices in {
-        "$F$": [embedding.features],
-        "$W_Q$": [head.query for head in heads],
-        "$W_K$": [head.key for head in heads],
-        "$W_V$": [head.value for head in heads],
-        r"$\beta$": [readout.beta for readout in readouts],
-    }.items():
-        assert shapes(inside, title) == [m.shape for m in matrices if 0 not in m.shape]
     errors = {"literal": np.array([0.0, 1e-18, 2e-17]), "fused": np.zeros(3)}
     figure = accuracy_figure(model, polynomial(model), errors, "a title")
     save_figure(figure, tmp_path / "accuracy.svg")
     exact, computed = (line.get_ydata() for line in figure.axes[0].lines)
     bound = model.certificate.bound(model.dtype, model.executor)
     assert np.abs(computed - exact).max() <= bound + np.spacing(np.abs(exact).max())
-
-
-def test_of_many_blocks_the_first_are_drawn(monkeypatch):
-    monkeypatch.setattr("exactformer.figures.architecture.MOST_ROWS", 2)
-    figure = architecture_figure(ef.compile("x^5", radius=1), [0.5])
-    said = [text.get_text() for text in figure.texts]
-    assert "block 2 of 4" in said
-    assert "block 3" not in said
 
 
 def test_every_axis_of_the_accuracy_figure_is_labelled():
@@ -97,20 +68,12 @@ def test_errors_that_are_all_zero_are_drawn_too(tmp_path):
     assert (tmp_path / "zero.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_selected_scores_are_ringed_on_the_diagonal():
-    model = ef.compile("x^2 + 3 x y", radius=2)
-    figure = architecture_figure(model, [0.5, -1.0])
-    scores = next(a for a in figure.axes if a.get_title(loc="left") == "scores")
-    rings = scores.lines[0].get_xydata()
-    assert rings.tolist() == [[i + 0.5, i + 0.5] for i in range(model.blueprint.tokens)]
-
-
 @pytest.mark.spread(1)
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_equal_figures_are_equal_bytes_without_dates(tmp_path, kind):
     model = ef.compile("x^2 + y^2", radius=1)
     for name in ("a", "b"):
-        save_figure(architecture_figure(model, [0.1, 0.2]), tmp_path / f"{name}.{kind}")
+        save_figure(drawn(model), tmp_path / f"{name}.{kind}")
     content = (tmp_path / f"a.{kind}").read_bytes()
     assert content == (tmp_path / f"b.{kind}").read_bytes()
     assert b"dc:date" not in content
@@ -120,7 +83,7 @@ def test_equal_figures_are_equal_bytes_without_dates(tmp_path, kind):
 def test_other_kinds_of_file_are_refused(tmp_path):
     model = ef.compile("x", radius=1)
     with pytest.raises(InputError, match=r"\.png, \.svg or \.pdf"):
-        save_figure(architecture_figure(model, [0.1]), tmp_path / "figure.bmp")
+        save_figure(drawn(model), tmp_path / "figure.bmp")
 
 
 def test_the_users_settings_are_left_alone(tmp_path):
@@ -128,15 +91,15 @@ def test_the_users_settings_are_left_alone(tmp_path):
     with exactformer_style():
         assert matplotlib.rcParams["svg.hashsalt"] == "exactformer"
     model = ef.compile("x", radius=1)
-    save_figure(architecture_figure(model, [0.1]), tmp_path / "figure.svg")
+    save_figure(drawn(model), tmp_path / "figure.svg")
     assert dict(matplotlib.rcParams) == before
 
 
 def test_a_look_of_ones_own_does_not_change_ours(tmp_path):
     model = ef.compile("x^2", radius=1)
-    save_figure(architecture_figure(model, [0.5]), tmp_path / "a.svg")
+    save_figure(drawn(model), tmp_path / "a.svg")
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black"}):
-        save_figure(architecture_figure(model, [0.5]), tmp_path / "b.svg")
+        save_figure(drawn(model), tmp_path / "b.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
@@ -147,9 +110,3 @@ def test_sampled_points_fill_the_ball_and_never_leave_it(dimension):
     assert norms.max() <= 3 * (1 + 1e-15)
     assert np.mean(norms <= 1.5) == pytest.approx(0.5**dimension, abs=0.03)
     assert np.array_equal(points, points_in_ball(5000, dimension, 3.0))
-
-
-def test_shades_keep_sign_and_order():
-    shade = signed_root(np.array([[-4.0, 0.0, 1.0]]))
-    assert shade.tolist() == [[-1.0, 0.0, 0.5]]
-    assert signed_root(np.zeros((2, 2))).tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -140,8 +140,8 @@ def test_the_trace_shows_attention_shared_with_the_null_token(model: ef.Polynomi
     assert float(weights[n, n + 1]) == pytest.approx(1, abs=1e-15)
 
 
-def test_the_command_line_compiles_certifies_and_draws(tmp_path: Path) -> None:
-    file, picture = tmp_path / "law.safetensors", tmp_path / "law.png"
+def test_the_command_line_compiles_and_certifies(tmp_path: Path) -> None:
+    file = tmp_path / "law.safetensors"
     runner = CliRunner()
     options = ["--construction", "softmax", "--tolerance", "1e-6"]
     made = runner.invoke(app, ["compile", TEXT, *options, "-o", str(file), "--json"])
@@ -152,9 +152,7 @@ def test_the_command_line_compiles_certifies_and_draws(tmp_path: Path) -> None:
     shown = runner.invoke(app, ["certify", str(file)])
     assert shown.exit_code == 0
     assert "truncation" in shown.stdout
-    drawn = runner.invoke(app, ["inspect", str(file), "--plot", str(picture)])
-    assert drawn.exit_code == 0
-    assert picture.stat().st_size > 0
+    assert runner.invoke(app, ["inspect", str(file)]).exit_code == 0
     points = tmp_path / "points.csv"
     points.write_text("x,y\n0.5,0.25\n")
     predicted = runner.invoke(app, ["predict", str(file), str(points)])

@@ -289,19 +289,11 @@ def test_models_go_to_the_device_that_is_asked_for(soft: bool, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"realisation": "softmax-relu"}, r"model\.softened\("),
-        ({"tolerance": 0.1}, r"model\.softened\("),
-        ({"modulus": 1}, r"model\.bounded\("),
-        ({"largest": 1}, r"model\.bounded\("),
-        ({"p": 2}, r"model\.softened, model\.bounded and model\.measure"),
         ({"executor": "quick"}, "executor='quick'; choose"),
         ({"tokens": 2.0}, "tokens must be a positive integer"),
         ({"delta": 0}, "1/N"),
         ({"delta": "-1/3"}, "1/N"),
-        ({"table": {}}, "the table in place of the function"),
         ({"f": None}, "a function or a table, not NoneType"),
-        ({"ramp": 3}, r"model\.softened\("),
-        ({"sharpness": 3}, r"model\.softened\("),
         ({"outside": "allow"}, "outside='zero'"),
         ({"outside": "clip"}, "outside='clip'; choose"),
     ],
@@ -311,11 +303,7 @@ def test_wrong_arguments_say_what_is_wrong(options: dict[str, Any], words: str) 
         compiled(**options)
 
 
-def test_an_argument_that_never_was_is_pythons_own_error() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
-        compiled(colour="red")
-    with pytest.raises(InputError, match="the table in place of the function"):
-        ef.compile_sequence(table={}, tokens=2, dim=1, delta="1/2")
+def test_an_unknown_executor_of_a_softened_model_is_refused() -> None:
     with pytest.raises(InputError, match="executor='quick'; choose"):
         compiled().softened(executor="quick")
 

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from exactformer.experiments.models.mixing import SelfAttention
-from exactformer.learning.ensembles import AttentionConfiguration, AttentionEnsemble
 from exactformer.spectra.batches import Batch
 
 SMALL = {
@@ -284,11 +283,6 @@ def own_mixer() -> Case:
     return Mixed(), Batch((states(), padding()))
 
 
-def own_ensemble() -> Case:
-    sizes = [AttentionConfiguration(m, seed=m, causal=True) for m in (1, 3, 5)]
-    return AttentionEnsemble(sizes), Batch((torch.rand(3, 9), padding()))
-
-
 def timm_vit() -> Case:
     from timm.models.vision_transformer import VisionTransformer
 
@@ -319,7 +313,7 @@ HUGGING_FACE = [
     bart,
 ]
 TORCH = [torch_encoder, torch_causal, torch_decoder, torch_apart]
-OWN = [own_mixer, own_ensemble]
+OWN = [own_mixer]
 TIMM = [timm_vit, timm_normed]
 PADDED = [
     bert,
@@ -331,5 +325,4 @@ PADDED = [
     neox,
     torch_encoder,
     own_mixer,
-    own_ensemble,
 ]

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.spectra import Adapter, Attention, Call, ExtractionError, register, unregister
+from exactformer.errors import InputError
+from exactformer.spectra import Attention, ExtractionError
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.extraction import watching
 from exactformer.spectra.scores import Scores
@@ -111,67 +112,6 @@ def test_grouped_queries_share_keys(make: Make, groups: int) -> None:
         assert [scores.key_head(h) for h in range(4)] == [h * groups // 4 for h in range(4)]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        families.bert,
-        families.vit,
-        families.gpt2,
-        families.t5,
-        families.bart,
-        families.torch_encoder,
-        families.torch_decoder,
-        families.own_mixer,
-        *TIMM,
-    ],
-)
-def test_projections_give_queries_and_keys(make: Make) -> None:
-    """W x + b of the named rows, times the scale, are the queries; so for keys."""
-    model, batch = build(make)
-    inputs: dict[str, tuple[Tensor, ...]] = {}
-    for name, module in model.named_modules():
-        module.register_forward_pre_hook(lambda m, a, name=name: inputs.__setitem__(name, a))
-    for scores in extracted(model, batch):
-        pairs = [
-            (scores.query_projection, scores.queries / scores.scale, 0),
-            (scores.key_projection, scores.keys, 1),
-        ]
-        for projection, product, place in pairs:
-            assert projection is not None
-            if not projection.plain:
-                assert make is families.timm_normed
-                continue
-            given = inputs[projection.module]
-            x = given[place] if isinstance(scores.module, nn.MultiheadAttention) else given[0]
-            if make is families.torch_decoder:
-                x = x.transpose(0, 1)
-            rebuilt = torch.einsum("bti,hmi->bhtm", x, projection.matrix(model))
-            offset = projection.offset(model)
-            rebuilt = rebuilt if offset is None else rebuilt + offset[:, None]
-            torch.testing.assert_close(rebuilt, product, rtol=1e-4, atol=1e-4)
-
-
-def test_weights_kept_apart_find_their_biases() -> None:
-    model, batch = build(families.torch_apart)
-    (scores,) = extracted(model, batch)
-    for projection, product, x in [
-        (scores.query_projection, scores.queries / scores.scale, batch.args[0]),
-        (scores.key_projection, scores.keys[:, :, :9], batch.args[1]),
-    ]:
-        assert projection is not None
-        offset = projection.offset(model)
-        assert offset is not None
-        rebuilt = torch.einsum("bti,hmi->bhtm", x, projection.matrix(model)) + offset[:, None]
-        torch.testing.assert_close(rebuilt, product, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("make", [families.llama, families.qwen, families.neox])
-def test_rotary_positions_and_norms_are_noticed(make: Make) -> None:
-    for scores in extracted(*build(make)):
-        assert scores.query_projection is not None
-        assert not scores.query_projection.plain
-
-
 @_NESTED
 @pytest.mark.parametrize("make", [families.bert, *TIMM, families.torch_encoder])
 def test_a_model_is_left_as_it_was(make: Make) -> None:
@@ -212,13 +152,9 @@ class Hand(nn.Module):
         return scores.softmax(dim=-1).mean(dim=1) @ x
 
 
-class HandAdapter(Adapter):
-    def matches(self, module: nn.Module) -> bool:
-        return isinstance(module, Hand)
-
-    def attention(self, module: nn.Module, call: Call) -> Attention:
-        q, k = (call.inside[n].unflatten(-1, (4, -1)).transpose(1, 2) for n in ("to_q", "to_k"))
-        return Attention(q, k, scale=0.5)
+def read_hand(module: Hand, x: Tensor) -> Attention:
+    q, k = (f(x).unflatten(-1, (4, -1)).transpose(1, 2) for f in (module.to_q, module.to_k))
+    return Attention(q, k, scale=0.5)
 
 
 def test_unknown_attention_is_refused_by_the_name_of_its_module() -> None:
@@ -233,19 +169,69 @@ def test_one_unknown_module_among_known_ones_refuses_the_model() -> None:
         verify(model, Batch((states(),)))
 
 
-def test_an_adapter_makes_it_known_and_is_checked() -> None:
-    adapter = HandAdapter()
-    register(adapter)
-    try:
-        model = nn.Sequential(nn.Linear(32, 32), Hand()).eval()
-        batch = Batch((states(),))
-        assert verify(model, batch) < 1e-6
-        (scores,) = extracted(model, batch)
-        assert (scores.name, scores.heads, scores.head_dim) == ("1", 4, 8)
-        with pytest.raises(ExtractionError, match=r"module '1' \(Hand\): probabilities rebuilt"):
-            verify(nn.Sequential(nn.Linear(32, 32), Hand(spoilt=True)).eval(), batch)
-    finally:
-        unregister(adapter)
+@pytest.mark.parametrize("key", ["1", Hand])
+def test_a_function_that_is_handed_over_reads_it_and_is_checked(key: Any) -> None:
+    model, batch = nn.Sequential(nn.Linear(32, 32), Hand()).eval(), Batch((states(),))
+    assert verify(model, batch, {key: read_hand}) < 1e-6
+    with watching(model, {key: read_hand}) as watch:
+        (scores,) = watch.run(batch)
+    assert (scores.name, scores.heads, scores.head_dim) == ("1", 4, 8)
+    spoilt = nn.Sequential(nn.Linear(32, 32), Hand(spoilt=True)).eval()
+    with pytest.raises(ExtractionError, match=r"module '1' \(Hand\): probabilities rebuilt"):
+        verify(spoilt, batch, {key: read_hand})
+
+
+def test_a_function_that_shows_no_probabilities_is_refused() -> None:
+    class Rectified(Hand):
+        def forward(self, x: Tensor) -> Tensor:
+            q, k = (f(x).unflatten(-1, (4, -1)).transpose(1, 2) for f in (self.to_q, self.to_k))
+            return (0.5 * q @ k.mT).relu().mean(dim=1) @ x
+
+    model, batch = nn.Sequential(Rectified()).eval(), Batch((states(),))
+    with pytest.raises(ExtractionError, match=r"'0' \(Rectified\) shows no probabilities"):
+        verify(model, batch, {"0": read_hand})
+
+    def with_its_own(module: Rectified, x: Tensor) -> Attention:
+        attention = read_hand(module, x)
+        own = (0.5 * attention.queries @ attention.keys.mT).relu()
+        return Attention(attention.queries, attention.keys, scale=0.5, probabilities=own)
+
+    with pytest.raises(ExtractionError, match="differ from its own"):  # no softmax: no attention
+        verify(model, batch, {"0": with_its_own})
+
+
+@pytest.mark.parametrize(
+    ("attention", "words"),
+    [
+        ({"2": read_hand}, "no module of the model is called so"),
+        ({families.Mixed: read_hand}, "no module of the model is called so"),
+        ({"1": 3}, "give a function, or None"),
+        ({"1": lambda module, x: x}, "return exactformer.spectra.Attention"),
+    ],
+)
+def test_functions_that_cannot_be_right_are_refused(attention: Any, words: str) -> None:
+    model = nn.Sequential(nn.Linear(32, 32), Hand()).eval()
+    with pytest.raises(InputError, match=words):
+        verify(model, Batch((states(),)), attention)
+
+
+def test_attention_at_a_primitive_inside_a_module_that_a_function_reads_is_listed() -> None:
+    class Both(Hand):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = families.SelfAttention(32, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(self.inner(x))
+
+    def read(module: Both, x: Tensor) -> Attention:
+        return read_hand(module, module.inner(x))
+
+    model, batch = nn.Sequential(Both()).eval(), Batch((states(),))
+    with watching(model, {"0": read}) as watch:
+        watch.run(batch)
+    (left,) = watch.left_out
+    assert (left.module, left.what[:26]) == ("0.inner", "attention at a primitive, ")
 
 
 def test_a_model_without_attention_is_refused() -> None:
@@ -304,30 +290,38 @@ def states() -> Tensor:
     return families.states()
 
 
-class T5Attention(nn.Module):
-    """T5's attention as it was written before it used a primitive."""
+class Dropped(nn.Module):
+    """Attention that is dropped at random though the model is in evaluation mode."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.n_heads = 4
-        self.q, self.k, self.v = (nn.Linear(32, 24, bias=False) for _ in range(3))
-
-    def forward(self, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        q, k, v = (f(x).view(*x.shape[:2], 4, 6).transpose(1, 2) for f in (self.q, self.k, self.v))
-        scores = q @ k.mT
-        scores += bias
-        mixed = functional.softmax(scores.float(), dim=-1) @ v
-        return mixed.transpose(1, 2).flatten(2), bias
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(x, x, x, dropout_p=0.1)
 
 
-def test_attention_of_t5_written_out_is_read_too() -> None:
-    torch.manual_seed(0)
-    hidden = torch.zeros(3, 1, 1, 9).masked_fill(~families.padding()[:, None, None], -1e30)
-    batch = Batch((states(), torch.randn(1, 4, 9, 9) + hidden))
-    model = nn.ModuleDict({"layer": T5Attention()}).eval()
-    model.forward = lambda x, bias: model["layer"](x, bias)  # type: ignore[assignment]
-    assert verify(model, batch) < 1e-6
+def test_attention_that_is_dropped_at_random_is_refused() -> None:
+    with pytest.raises(InputError, match="dropped at random"):
+        extracted(nn.Sequential(Dropped()).eval(), Batch((states(),)))
+
+
+@pytest.mark.parametrize("length", [5, 9])
+def test_attention_to_another_sequence_is_told_from_that_to_its_own(length: int) -> None:
+    """Of equal length or not, padding of one sequence is not that of the other."""
+    if not _have_transformers():
+        pytest.skip("transformers is not installed")
+    model, batch = build(families.t5)
+    shortened = {
+        "decoder_input_ids": batch.kwargs["input_ids"][:, :length],
+        "decoder_attention_mask": torch.ones(3, length, dtype=torch.long),
+    }
+    layers = extracted(model, Batch((), {**batch.kwargs, **shortened}))
+    assert [scores.kind for scores in layers] == ["self"] * 2 + ["self", "cross"] * 2
+    for scores in layers[2:]:
+        assert scores.query_tokens.sum(dim=1).tolist() == [length] * 3
+
+
+def test_what_is_not_a_number_agrees_with_nothing() -> None:
+    model, batch = build(families.own_mixer)
     (scores,) = extracted(model, batch)
-    assert scores.key_tokens.sum(dim=1).tolist() == LENGTHS
-    assert scores.query_projection is not None
-    assert scores.query_projection.plain
+    own = scores.probabilities()
+    own[0, 1, 2, 3] = torch.nan
+    with pytest.raises(ExtractionError, match="differ from its own by nan"):
+        compare(scores, own)

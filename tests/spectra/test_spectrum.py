@@ -185,7 +185,7 @@ def test_kept_samples_are_bounded_and_evenly_drawn() -> None:
 def test_large_batches_are_checked_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[Batch] = []
     monkeypatch.setattr(analysis, "CHECKED", 4 * 9 * 9 * 2)
-    monkeypatch.setattr(analysis, "verify", lambda model, batch: checked.append(batch) or 0.0)
+    monkeypatch.setattr(analysis, "verify", lambda model, batch, _: checked.append(batch) or 0.0)
     spectrum(families.Mixed().eval(), (families.states(), families.padding()))
     assert [len(value) for value in checked[0].args] == [2, 2]
     model, batch = build(families.torch_decoder)  # tokens come first there: all of it is checked

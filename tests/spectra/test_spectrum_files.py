@@ -267,21 +267,3 @@ def test_what_was_left_out_is_printed(
     assert "Left out: the model itself (BertModel): weights by aten._softmax" in " ".join(
         output.split()
     )
-
-
-def test_the_command_shows_rotary_heads_by_plane_and_distance(tmp_path: Path) -> None:
-    model, batch = families.build(families.llama_unpadded)
-    model.save_pretrained(tmp_path / "llama")  # type: ignore[operator]
-    np.savez(tmp_path / "inputs.npz", input_ids=batch.kwargs["input_ids"].numpy())
-    arguments = (tmp_path / "llama", "--npz", tmp_path / "inputs.npz")
-    code, said = call(*arguments, "--planes")
-    assert code == 0
-    assert "Energy of the scores by the wavelength of planes" in said
-    assert "Attention by distance" in said
-    assert "Estimated: " in said
-    code, said = call(*arguments, "--json")
-    assert code == 0
-    found = json.loads(said)
-    assert len(found["planes"]) == 2 * 4 * 4  # layers, heads, planes
-    assert {row["from"] for row in found["distances"]} == {0, 1, 2, 4, 8}
-    assert 0 < found["key_cache"]["share_99"] <= 1

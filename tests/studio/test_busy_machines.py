@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.studio.support.clusters import own_port
-from tests.studio.support.servers import Server
+from tests.studio.support.servers import Server, own_port
 from tests.waiting import PATIENCE
 
 

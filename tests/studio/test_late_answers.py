@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.studio.support.browsers import Visit, held_back, wait_for_held
 from tests.studio.support.people import People
-from tests.studio.support.worlds import said, three_papers
+from tests.studio.support.worlds import shelved, three_papers
 
 
 @pytest.fixture
@@ -68,9 +68,7 @@ def test_a_shelf_is_ordered_and_annotated_while_it_is_being_ordered(
     visit: Visit, live_people: People
 ) -> None:
     reader, papers = live_people.new(), three_papers(live_people.database)
-    shelf = said(reader, "POST", "/collections", json={"title": "Ordered"})["id"]
-    for each in papers:
-        said(reader, "POST", f"/collections/{shelf}/items", json={"slug": each.slug})
+    shelf = shelved(reader, "Ordered", [each.slug for each in papers])
     page = visit.page(reader)
     page.goto(f"/collections/{shelf}")
     held = held_back(page, f"**/items/{papers[0].id}/move")
@@ -93,9 +91,7 @@ def test_a_note_that_is_being_written_outlasts_a_new_order(
     visit: Visit, live_people: People
 ) -> None:
     reader, papers = live_people.new(), three_papers(live_people.database)
-    shelf = said(reader, "POST", "/collections", json={"title": "Annotated"})["id"]
-    for each in papers:
-        said(reader, "POST", f"/collections/{shelf}/items", json={"slug": each.slug})
+    shelf = shelved(reader, "Annotated", [each.slug for each in papers])
     page = visit.page(reader)
     page.goto(f"/collections/{shelf}")
     first = page.locator("li.item", has_text=papers[0].title)

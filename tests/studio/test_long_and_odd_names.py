@@ -10,11 +10,10 @@ import pytest
 from tests.studio.support.browsers import DESK, PHONE, Visit, scrolls_sideways
 from tests.studio.support.people import People
 from tests.studio.support.places import PLACES
-from tests.studio.support.worlds import build, three_papers
+from tests.studio.support.worlds import build, done, three_papers
 
 TITLE = "On $x^2$ and its kind"
 ELSEWHERE = {
-    "api",
     "audit",
     "map",
     "paper-edit",
@@ -67,9 +66,9 @@ def test_what_cannot_be_broken_widens_no_page(
     slug = three_papers(live_people.database)[2].slug
     retitle(live_people.database, slug, rf"{WORD} and $\frac{{{SUM}}}{{b}}$", WORD)
     person = live_people.new()
-    person.client.patch("/api/v1/account", json={"name": 2 * WORD[:50]})
-    comment = {"body": rf"$\frac{{{SUM}}}{{b}}$ {WORD}", "kind": "note"}
-    person.client.post(f"/api/v1/papers/{slug}/comments", json=comment)
+    done(person, "/account", "/account/name", name=2 * WORD[:50])
+    body = rf"$\frac{{{SUM}}}{{b}}$ {WORD}"
+    done(person, f"/papers/{slug}", f"/papers/{slug}/comments", body=body)
     page = visit.page(person, size=size)
     for path in ("", "/discussion", "/history", "/follow", "/review"):
         page.goto(f"/papers/{slug}{path}")

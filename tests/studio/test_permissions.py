@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.studio.support.forgetting import Forgetting, NothingShared
+from tests.studio.support.forgetting import Forgetting
 from tests.studio.support.people import People, Person
 from tests.studio.support.permissions import ROLES, Request, request_of, rows
 from tests.studio.support.worlds import World, build
@@ -58,7 +58,6 @@ def world(
             "admin": people.new("admin"),
         }
         database, app.state.database = app.state.database, Forgetting(app.state.database)
-        app.state.shared_pages = NothingShared()
         yield app, world, persons
         app.state.database.close()
         app.state.database = database
@@ -88,8 +87,6 @@ def test_no_route_is_there_twice() -> None:
 def test_everybody_is_answered_as_the_table_says(world: Any, row: Any) -> None:
     _, things, persons = world
     request = request_of(row, things)
-    if "/imports" in row.path:
-        persons = persons | {"owner": things.importer}
     answers = {role: ask(persons[role], request) for role in ROLES}
     assert answers == dict(zip(ROLES, row.statuses, strict=True))
 

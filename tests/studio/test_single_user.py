@@ -11,6 +11,8 @@ from starlette.testclient import TestClient
 
 from exactformer.studio.app import create_app
 from exactformer.studio.errors import BusyError
+from tests.studio.support.forms import TOKEN, form_of, send
+from tests.studio.support.people import Person
 
 
 @pytest.fixture
@@ -26,8 +28,10 @@ def test_whoever_opens_a_page_is_the_admin_and_gets_a_session(desk: TestClient) 
     assert "Log in" not in page.text
     assert desk.get("/audit").status_code == 200
     assert "Log in" not in desk.get("/no/such/page").text
-    session = desk.get("/api/v1/session").json()
-    assert (session["handle"], session["role"]) == ("desk", "admin")
+    account = desk.get("/account").text
+    assert (
+        '<span class="mono">desk</span> <span class="badge badge--accent">admin</span>' in account
+    )
 
 
 def test_a_first_visit_that_can_write_no_session_is_asked_to_come_back(
@@ -46,10 +50,10 @@ def test_a_first_visit_that_can_write_no_session_is_asked_to_come_back(
 
 def test_changes_still_need_the_sessions_token(desk: TestClient) -> None:
     assert desk.post("/account/name", data={"name": "Ada"}).status_code == 403
-    token = desk.get("/api/v1/session").json()["csrf_token"]
+    person = Person("admin", desk)
+    page = desk.get("/account")
     assert desk.post("/account/name", data={"name": "Ada"}).status_code == 403
-    form = {"name": "Ada", "csrf_token": token}
-    assert desk.post("/account/name", data=form).status_code == 303
+    assert send(person, page, "/account/name", name="Ada").status_code == 303
     assert "Ada" in desk.get("/account").text
 
 
@@ -66,7 +70,7 @@ def test_the_names_of_this_machine_are(desk: TestClient, host: str) -> None:
 
 
 def test_there_is_nothing_to_register_or_to_log_in(desk: TestClient) -> None:
-    token = desk.get("/api/v1/session").json()["csrf_token"]
+    (token,) = form_of(desk.get("/account"), "/account/name")[TOKEN]
     form = {"handle": "eve", "password": "x" * 12, "csrf_token": token}
     for path in ("/register", "/login", "/logout", "/account/password"):
         assert desk.post(path, data=form).status_code in (403, 422)
@@ -74,10 +78,9 @@ def test_there_is_nothing_to_register_or_to_log_in(desk: TestClient) -> None:
 
 
 def test_the_desk_cannot_log_in_where_others_can(client: Any, desk: TestClient) -> None:
-    token = client.get("/api/v1/session").json()["csrf_token"]
+    visitor = Person("visitor", client)
     for password in ("!", "", "x" * 12):
-        form = {"handle": "desk", "password": password, "csrf_token": token}
-        assert client.post("/login", data=form).status_code == 422
+        assert send(visitor, "/login", handle="desk", password=password).status_code == 422
 
 
 def test_a_session_of_somebody_else_is_not_taken_for_the_desks(

@@ -16,7 +16,6 @@ from exactformer.targets import (
     random_kernel,
     reorder,
 )
-from exactformer.theory.hankel import Realisation
 from exactformer.theory.recurrent import (
     ExponentialKernel,
     PowerKernel,
@@ -169,7 +168,7 @@ def test_stability_is_a_matter_of_modulus_not_of_real_parts() -> None:
     """Section D.1 asks for negative real parts, which belongs to e^(Ws); (74) has Wˢ."""
 
     def kernel(eigenvalue: float) -> np.ndarray:
-        return Realisation(np.array([[eigenvalue]]), np.ones(1), np.ones(1)).kernel(64)
+        return eigenvalue ** np.arange(64.0)
 
     assert abs(kernel(-2.0)[-1]) > 1e18
     assert rnn_complexity(kernel(0.5)).member

@@ -85,3 +85,31 @@ def test_the_oracle_is_the_model() -> None:
         [[float(x) for x in row] for row in logits(read(model, 4, CPU), t)] for t in ids.tolist()
     ]
     np.testing.assert_allclose(exact, model.double()(ids).numpy(), atol=1e-12)
+
+
+class Stock(torch.nn.Module):
+    """PyTorch's own encoder layer, which puts the batch second inside."""
+
+    def __init__(self, first: bool, act: str) -> None:
+        super().__init__()
+        torch.manual_seed(8)
+        self.embedding = torch.nn.Embedding(5, 16)
+        self.layer = torch.nn.TransformerEncoderLayer(
+            *(16, 2, 32), dropout=0.0, batch_first=True, norm_first=first, activation=act
+        )
+
+    def forward(self, ids: Tensor) -> Tensor:
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
+        return self.layer(self.embedding(ids), src_mask=mask)
+
+
+@pytest.mark.parametrize(("first", "act"), [(True, "gelu"), (False, "relu")])
+def test_stock_encoder_layers_are_read_as_they_are(first: bool, act: str) -> None:
+    model = Stock(first, act).eval().requires_grad_(False)
+    ids = every(5, 4)[::29]
+    found = balls(model, ids, FLOAT32)
+    assert inside(found, model(ids))
+    assert float(found.radius.median()) < 1e-2
+    real = balls(model, ids, REAL)
+    assert inside(real, model.double()(ids))
+    assert float(real.radius.max()) < 1e-9

@@ -215,7 +215,15 @@ REFUSED: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], str]] = {
     "a mask from data": (lambda x, ids: x * (ids[:, :1] > 1), "made from the tokens"),
     "a branch on data": (lambda x, ids: x if ids.sum() > 3 else -x, "torch.export cannot read"),
     "inputs mixed": (lambda x, ids: x - x.mean(0), "mixes the inputs"),
-    "a softmax over the batch": (lambda x, ids: x.softmax(0), "softmax over axis 0"),
+    "a softmax over the batch": (
+        lambda x, ids: x.softmax(0),
+        "along the batch|softmax over axis 0",
+    ),
+    "the batch taken for tokens": (
+        lambda x, ids: x.t().contiguous().view(len(ids), 4),
+        "from one input of the batch to another|cannot read the module",
+    ),
+    "a product over the batch": (lambda x, ids: x @ (x.mT @ x), "mixes the inputs|along the batch"),
     "the batch reversed": (lambda x, ids: x.flip(0), "aten.flip"),
     "random numbers": (lambda x, ids: x + torch.rand(4), "random|aten.rand"),
     "alpha": (lambda x, ids: torch.add(x, x, alpha=2), "alpha=2"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated
 
@@ -13,7 +12,6 @@ import typer
 
 from exactformer import __version__
 from exactformer.cli.commands.library import export as export_library
-from exactformer.cli.commands.library import import_ as import_library
 from exactformer.cli.support.usage import Command, DocumentedCommand, Group
 
 app = typer.Typer(
@@ -52,7 +50,8 @@ COMMANDS = {
     "inspect": [
         "inspect law.safetensors",
         "inspect law.safetensors --matrices",
-        'inspect law.safetensors --plot law.svg --at "0.5,-1"',
+        'inspect law.safetensors --at "0.5,-1"',
+        "inspect reverse.safetensors --plot circuit.svg",
     ],
     "export": [
         "export law.safetensors",
@@ -67,9 +66,9 @@ COMMANDS = {
     "fit": [
         "fit measurements.csv --target y",
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
-        "fit measurements.csv --target y --purpose prediction --json",
+        "fit measurements.csv --target y --degree 3 --json",
         "fit measurements.csv --target y --loss huber --features sin,exp --degree 2",
-        "fit folder-of-parquet --target y,z --missing drop --report law.html",
+        "fit measurements.parquet --target y,z --missing drop --report law.html",
         "cat measurements.csv | exactformer fit - --target y",
     ],
     "sequence": [
@@ -84,21 +83,10 @@ COMMANDS = {
         "program sort --vocabulary 3,1,2 --max-length 6 --realisation softmax -o sort.safetensors",
         "program induction --vocabulary abc --max-length 12 --causal --at abcab --json",
     ],
-    "recommend": [
-        "recommend sequences.npz",
-        "recommend readings.csv --target temperature --horizon 24 --plot evidence.png",
-        "recommend readings.csv --target temperature --columns load,wind --horizon 0 --json",
-    ],
     "spectrum": [
         "spectrum path/to/model --texts sentences.txt",
         "spectrum path/to/vit --images photos --heads --plot spectrum.svg",
         "spectrum path/to/model --npz inputs.npz --control shuffled -o spectrum.safetensors",
-    ],
-    "shrink": [
-        "shrink path/to/model --texts sentences.txt --head-dim 16 -o smaller",
-        "shrink path/to/vit --images photos --energy 0.99",
-        "shrink path/to/model --texts sentences.txt --max-loss 0.05 --json",
-        "shrink path/to/llama --texts corpus.txt --cache 0.5 -o smaller",
     ],
     "reproduce": ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
     "report": ["report", "report --results results -o page.html"],
@@ -119,23 +107,13 @@ for _name, _lines in COMMANDS.items():
     _module = import_module(f"exactformer.cli.commands.{_name}")
     app.command(cls=Command, epilog=_epilog(_lines))(getattr(_module, _name))
 
-# The studio's library has commands of its own: `exactformer library import`, and so on.
-LIBRARY: dict[str, tuple[Callable[..., None], list[str]]] = {
-    "import": (
-        import_library,
-        ["library import references.bib", "library import works.json feed.xml --yes"],
-    ),
-    "export": (
-        export_library,
-        [
-            "library export -o library.json",
-            "library export --format bibtex --paper vaswani-2017-attention-is-all-you-need",
-        ],
-    ),
-}
-library = typer.Typer(no_args_is_help=True, help="Bring papers into the studio's library, or out.")
-for _name, (_command, _lines) in LIBRARY.items():
-    library.command(_name, cls=DocumentedCommand, epilog=_epilog(_lines))(_command)
+# The studio's library has a command of its own: `exactformer library export`.
+LIBRARY = [
+    "library export -o library.json",
+    "library export --format bibtex --paper vaswani-2017-attention-is-all-you-need",
+]
+library = typer.Typer(no_args_is_help=True, help="Take papers out of the studio's library.")
+library.command("export", cls=DocumentedCommand, epilog=_epilog(LIBRARY))(export_library)
 app.add_typer(library, name="library")
 
 

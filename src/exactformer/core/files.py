@@ -9,7 +9,6 @@ against accidents; certificates against everything else.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -27,7 +26,6 @@ Finished = TypeVar("Finished")
 FORMAT = "exactformer-1"
 TYPES = ("U8", "I64", "F64")
 """The types of tensors that files hold: texts, places and values."""
-_OLDER = re.compile(r"exactformer-(blueprint|sequence|coupling)-[0-9]+")
 
 
 class FileKind(Generic[Stored]):
@@ -134,10 +132,10 @@ def _read(path: str | Path, kind: str) -> tuple[Tensors, dict[str, str]]:
 
 def _check_format(path: str | Path, metadata: dict[str, str], kind: str) -> None:
     format, found = metadata.get("format", ""), metadata.get("kind", "")
-    if _OLDER.fullmatch(format):
+    if format.startswith("exactformer-") and format != FORMAT:
         raise FileFormatError(
-            f"{path} was written by an older version of exactformer (format {format!r}). Compile the "
-            "model anew and save it"
+            f"{path} was written by another version of exactformer (format {format[:40]!r}); this one "
+            f"reads {FORMAT!r}. Compile the model again and save it"
         )
     if format != FORMAT:
         raise FileFormatError(

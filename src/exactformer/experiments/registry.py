@@ -9,8 +9,8 @@ from exactformer.experiments.engine.experiment import Experiment
 # Name -> module that defines EXPERIMENT, in the order of lists and reports. These modules import
 # torch and the like inside functions, so that listing all of them stays quick.
 _MODULES: dict[str, str] = {
-    "rounding-by-radius": "exactformer.experiments.own.rounding_by_radius",
-    "accuracy-by-construction": "exactformer.experiments.own.accuracy_by_construction",
+    "spectra-minilm": "exactformer.experiments.own.spectra_minilm",
+    "spectra-smollm2": "exactformer.experiments.own.spectra_smollm2",
     "universality": "exactformer.experiments.own.universality",
     "fang-figure-2": "exactformer.experiments.fang.figure_2",
     "fang-table-1": "exactformer.experiments.fang.table_1",
@@ -34,9 +34,6 @@ _MODULES: dict[str, str] = {
     "jiang-figure-6": "exactformer.experiments.jiang.figure_6",
     "jiang-equivariance": "exactformer.experiments.jiang.equivariance",
     "jiang-mixing": "exactformer.experiments.jiang.mixing",
-    "jiang-recommend": "exactformer.experiments.jiang.recommend",
-    "spectra-minilm": "exactformer.experiments.own.spectra_minilm",
-    "spectra-smollm2": "exactformer.experiments.own.spectra_smollm2",
 }
 
 _registered: dict[str, Experiment] = {}

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from exactformer.core.domain import points_in_ball
 from exactformer.core.words import at_least, at_most, plural
-from exactformer.figures.architecture import dense
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, diverging, exactformer_style
 
 if TYPE_CHECKING:
@@ -180,5 +179,5 @@ def _lively_point(model: PolynomialModel) -> NDArray[Any]:
     """Return the point of a sample whose tokens have the largest features."""
     blueprint = model.blueprint
     sample = points_in_ball(512, len(blueprint.variables), float(blueprint.radius), seed=1)
-    features = np.abs(sample @ dense(blueprint.embedding.features).T)
+    features = np.abs(sample @ blueprint.embedding.features.floats().T)
     return np.asarray(sample[np.argmax(np.sqrt(features).sum(axis=1))])

@@ -60,7 +60,7 @@ def accepted(model: PolynomialModel, task: Task, looked_at: Sequence[Candidate])
     if error > limit:
         raise RoundingError(_refusal(certificate, task, looked_at, error, limit))
     if looked_at:
-        model._note_choice(_in_words(certificate, looked_at))
+        model._note(choice=_in_words(certificate, looked_at))
     return model
 
 
@@ -101,15 +101,13 @@ def _refusal(
 
 
 def _ways_out(task: Task, looked_at: Sequence[Candidate], limit: float) -> Iterator[str]:
-    """Yield options that would meet a limit: another construction, other directions, a wider format."""
+    """Yield options that would meet a limit: another construction, a wider format."""
     for number_format in _formats(task.dtype):
         for candidate in _alternatives(looked_at):
             if 2 * candidate.roundings * number_format.unit <= limit:
                 options = []
                 if task.construction not in (None, candidate.construction):
                     options.append(f"construction={candidate.construction!r}")
-                if task.directions not in ("auto", candidate.forms[0].family):
-                    options.append(f"directions={candidate.forms[0].family!r}")
                 if number_format.name != float_format(task.dtype).name:
                     options.append(f"dtype=torch.{number_format.name}")
                 if options:

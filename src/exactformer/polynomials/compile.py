@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 from math import inf
 from typing import Any
 
 import torch
 
 from exactformer.algebra import Target
+from exactformer.algebra.parsing import read_as_products
 from exactformer.algebra.ridge import RidgeForm, ridge_forms
 from exactformer.core.domain import Domain
 from exactformer.core.formats import float_format
@@ -68,8 +68,8 @@ def compile(
             the digits (and for functions); ``"doubling"`` for ⌈log₂ q⌉ blocks; ``"softmax"`` for
             ordinary attention, within a certified error of the target; ``"paper"`` for the matrices of
             Theorem 3.5 as printed.
-        directions: ``"auto"``, ``"fewest"``, ``"lattice"``, ``"spread"`` or ``"tailored"`` (Lemma 3.3).
-            ``"auto"`` takes the fewest that keep half of the format's digits, or the most accurate.
+        directions: ``"auto"``, ``"lattice"``, ``"spread"`` or ``"tailored"`` (Lemma 3.3). ``"auto"``
+            takes the narrower of lattice and tailored, in as few variables as the target needs.
         dtype: the float format of the module; its rounding bound must be finite.
         device: where the module lives.
         executor: ``"fused"`` (default) evaluates the proven closed form, ``"literal"`` every matrix.
@@ -102,7 +102,15 @@ def compile(
     blueprint, looked_at = _build(task)
     proof = prove(blueprint, polynomials)
     model = proven_model(blueprint, proof, dtype, device, executor, outside)
+    if isinstance(target, str) and variables is None and (read := _reading(target)):
+        model._note(reading=read)
     return accepted(model, task, looked_at)
+
+
+def _reading(text: str) -> str:
+    """Return in words which letters side by side were read as products."""
+    found = {name: f for part in text.split(";") for name, f in read_as_products(part).items()}
+    return ", ".join(f"{name} read as {'·'.join(factors)}" for name, factors in found.items())
 
 
 def local_forms(
@@ -130,17 +138,13 @@ def local_forms(
 def _build(task: Task) -> tuple[Blueprint, list[Candidate]]:
     """Return the blueprint and what it was chosen from; softmax takes the best extrapolation."""
     target, domain, number_format = task.target, task.domain, float_format(task.dtype)
-
-    def forms(family: str) -> list[RidgeForm]:
-        return local_forms(target, domain, family, task.dtype, task.memory_limit)
-
+    forms = local_forms(target, domain, task.directions, task.dtype, task.memory_limit)
     if task.construction in APPROXIMATIONS:
-        own, tolerance = forms(task.directions), task.tolerance
-        least = None if tolerance == inf else tolerance  # any error: then the least
-        return best_softmax_blueprint(own, domain, target, number_format, least), []
+        least = None if task.tolerance == inf else task.tolerance  # any error: then the least
+        return best_softmax_blueprint(forms, domain, target, number_format, least), []
     constructions = (task.construction,) if task.construction else DEFAULTS
-    scale = partial(largest_value, target, domain)
-    found = candidates(forms, domain, constructions, task.directions, number_format, scale)
+    scale = largest_value(target, domain)
+    found = candidates(forms, domain, constructions, number_format, scale)
     return construct(found[0].construction, found[0].forms, domain, target), found
 
 

@@ -1,17 +1,17 @@
-"""The choice of directions and construction: by certified error first, by tokens second.
+"""The choice of a construction by certified error.
 
 Candidates are ranked by the leading order of what a fused module's certificate will say,
 
     Σ_i Σ_s |c_is| (s·E_i + (2s + a)·u),      E_i ≈ (d + 2)·u,
 
 with |t_i| ≤ 1, weights c_is of powers or Chebyshev polynomials, and a additions; what is chosen is
-judged by the certified bound, not by this estimate. The narrowest directions come first. Others are
-looked at where these cost more than half of a format's digits, or where terms cancel much.
+judged by the certified bound, not by this estimate. Constructions other than the first are looked at
+where that one costs more than half of a format's digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 from exactformer.algebra.chebyshev import from_powers
 from exactformer.algebra.rational import to_float
 from exactformer.algebra.ridge import RidgeForm
-from exactformer.algebra.ridge.lattice import lattice_width
 from exactformer.core.domain import Domain
 from exactformer.core.formats import FloatFormat
-from exactformer.errors import ExactformerError
 from exactformer.polynomials.constructions.scaled import scaled_beta
 from exactformer.polynomials.run.closed_form import roundings
 
@@ -35,15 +33,6 @@ DEFAULTS = ("scaled", "chebyshev")
 
 _BETTER = 4.0
 """A construction other than the first is taken where its error is smaller by this factor."""
-
-_MUCH_BETTER = 16.0
-"""Tailored or lattice directions replace fewer ones where their error is smaller by this factor."""
-
-_MAX_SPREAD = 500
-"""Directions of the lattice up to which twice as many are tried."""
-
-_CANCELS = 64
-"""Cancellation from which the general families are looked at next to directions found by structure."""
 
 
 @dataclass(frozen=True)
@@ -73,48 +62,21 @@ class Candidate:
 
 
 def candidates(
-    forms: Callable[[str], list[RidgeForm]],
+    forms: Sequence[RidgeForm],
     domain: Domain,
     constructions: Sequence[str],
-    directions: str,
     number_format: FloatFormat,
-    largest: Callable[[], float],
+    largest: float,
 ) -> list[Candidate]:
-    """Return what was looked at, the choice first.
-
-    ``forms`` makes ridge forms along a family of directions, ``largest`` is what errors compare with;
-    it is called after forms have been found to fit.
-    """
-    first = Candidate(constructions[0], forms(directions), domain)
-    scale = largest()
-    half_of_the_digits = scale / sqrt(number_format.unit)
-    looked_at = [first]
-    penalty = {id(first): 1.0}
-
-    def add(own: Sequence[RidgeForm], names: Sequence[str], factor: float) -> None:
-        for construction in names:
-            looked_at.append(Candidate(construction, own, domain))
-            penalty[id(looked_at[-1])] = factor
-
-    def look_at(family: str, factor: float) -> None:
-        try:
-            add(forms(family), constructions, factor)
-        except ExactformerError:  # too wide, or too costly to find
-            return
-
-    if not first.roundings <= half_of_the_digits:
-        add(first.forms, constructions[1:], _BETTER)
-    if directions == "auto":
-        d, q = len(first.forms[0].variables), first.forms[0].degree
-        found, lattice = first.forms[0].family, lattice_width(d, q)
-        if found == "fewest" and first.roundings > _CANCELS * scale * q * (d + 4):
-            look_at("tailored", _MUCH_BETTER)
-            if lattice <= _MAX_SPREAD:
-                look_at("lattice", _MUCH_BETTER)
-        if d > 1 and lattice <= _MAX_SPREAD and not first.roundings <= half_of_the_digits:
-            look_at("spread", _BETTER)
-    best = min(looked_at, key=lambda candidate: candidate.roundings * penalty[id(candidate)])
-    return [best, *(candidate for candidate in looked_at if candidate is not best)]
+    """Return what was looked at, the choice first; ``largest`` is what errors compare with."""
+    first = Candidate(constructions[0], forms, domain)
+    if first.roundings <= largest / sqrt(number_format.unit):
+        return [first]
+    others = [Candidate(construction, forms, domain) for construction in constructions[1:]]
+    best = min(others, key=lambda candidate: candidate.roundings, default=first)
+    if best.roundings * _BETTER < first.roundings:
+        first, others = best, [first, *(other for other in others if other is not best)]
+    return [first, *others]
 
 
 def _weights(form: RidgeForm, domain: Domain, chebyshev: bool) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import isinf
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -28,19 +28,10 @@ from exactformer.sequences.tabulate import SAMPLES, SequenceMap, given, tabulate
 
 Table = Mapping[Class, Iterable[Iterable[Any]]]
 REALISATIONS = ("hard", "softmax-relu")
-_SOFTENED = "compile the hard model and call model.softened(tolerance, sharpness=, ramp=, p=)"
-_BOUNDED = "compile the model and call model.bounded(modulus, p=, largest=)"
-MOVED = {
-    "table": "give the table in place of the function, as the first argument",
-    **dict.fromkeys(("realisation", "tolerance", "sharpness", "ramp"), _SOFTENED),
-    **dict.fromkeys(("modulus", "largest"), _BOUNDED),
-    "p": "it is an argument of model.softened, model.bounded and model.measure",
-}
-"""Arguments of earlier versions, and what to write now."""
 
 
 def compile_sequence(
-    f: SequenceMap | Table | None = None,
+    f: SequenceMap | Table,
     *,
     tokens: int,
     dim: int,
@@ -52,7 +43,6 @@ def compile_sequence(
     executor: str | None = None,
     device: torch.device | str | None = None,
     outside: str = "raise",
-    **old: Any,
 ) -> SequenceModel:
     """Compile a sequence-to-sequence map into a transformer that equals it on a grid.
 
@@ -91,8 +81,6 @@ def compile_sequence(
     >>> model([[0.1], [0.9]]).squeeze(-1).tolist()
     [-0.4375, 0.4375]
     """
-    if old:
-        _refuse(next(iter(old)))
     choose("form", form, tuple(SEQUENCE_FORMS))
     choose("sample", sample, SAMPLES)
     check_outside(outside)
@@ -190,16 +178,10 @@ def sequence_grid(
     return grid
 
 
-def sequence_table(f: SequenceMap | Table | None, grid: Grid, sample: str) -> GridTable:
+def sequence_table(f: SequenceMap | Table, grid: Grid, sample: str) -> GridTable:
     """Return the target on the grid."""
     if isinstance(f, Mapping):
         return given(f, grid)
     if not callable(f):
         raise InputError(f"the target must be a function or a table, not {type(f).__name__}")
     return tabulate(f, grid, sample)
-
-
-def _refuse(name: str) -> NoReturn:
-    if name not in MOVED:
-        raise TypeError(f"compile_sequence() got an unexpected keyword argument {name!r}")
-    raise InputError(f"{name}= is not an argument of compile_sequence any more; {MOVED[name]}")

@@ -16,13 +16,13 @@ from exactformer.errors import InputError
 from exactformer.progress import progress as progress_bar
 from exactformer.spectra.batches import Batch, batches, count
 from exactformer.spectra.control import Control, control_model
-from exactformer.spectra.extraction import watching
-from exactformer.spectra.omissions import LeftOut
+from exactformer.spectra.extraction import Readers, watching
 from exactformer.spectra.preparation import loaded, prepared
 from exactformer.spectra.result import Spectrum
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.statistics import LayerStatistics
 from exactformer.spectra.texts import tokenized
+from exactformer.spectra.unread import LeftOut
 from exactformer.spectra.verification import verify
 
 CHECKED = 2**26
@@ -34,6 +34,7 @@ def spectrum(
     inputs: Any,
     *,
     tokenizer: Any = None,
+    attention: Readers | None = None,
     control: Control | None = None,
     centred: bool = False,
     batch_size: int = 16,
@@ -50,6 +51,9 @@ def spectrum(
         inputs: A tensor, a dictionary of tensors, a tuple of arguments; a list, generator or DataLoader
             of these; or a list of texts, for which a tokenizer is given or lies beside the model.
         tokenizer: For texts.
+        attention: How to read modules that multiply queries and keys by themselves: by name or class, a
+            function that is called as the module is, after the module itself, and returns
+            ``Attention(queries, keys, …)``; or None where a module does not attend.
         control: ``"shuffled"`` or ``"reinitialised"``: analyse such a copy as well, as ``.control``.
         centred: Take the mean key of each input away, which a softmax does not see.
         batch_size: Texts in a batch.
@@ -59,19 +63,17 @@ def spectrum(
         progress: Whether to show a bar in a terminal.
 
     The first batch, or as much of it as fits, runs again to check that attention rebuilt from what was
-    extracted is the model's own; :class:`ExtractionError` names the module where it is not. It is
-    raised as well for a module that computes weights by torch's operators which could be attention
-    and which nothing reads. The result lists all other weights, and all products of two things computed
-    from the input, in ``left_out``.
+    read is the model's own; :class:`ExtractionError` names the module where it is not. It is raised as
+    well for a module that computes something which could be attention and which nothing reads. Other
+    weights are listed in ``left_out``.
     """
     if batch_size < 1 or samples < 1:
         raise InputError("batch_size and samples must be at least 1")
     model, tokenizer = loaded(model, tokenizer, inputs)
     inputs = tokenized(inputs, tokenizer, model, batch_size)
     ready = prepared(model, device)
-    analyses = [_Analysis(ready, samples, seed, centred)]
-    if control is not None:
-        analyses.append(_Analysis(control_model(ready, control, seed), samples, seed, centred))
+    models = [ready] if control is None else [ready, control_model(ready, control, seed)]
+    analyses = [_Analysis(one, samples, seed, centred, attention or {}) for one in models]
     total = count(inputs)
     with progress_bar("attention spectra", total, progress) as tell:
         for done, batch in enumerate(batches(inputs), start=1):
@@ -84,8 +86,10 @@ def spectrum(
 class _Analysis:
     """One model and what has been gathered about it."""
 
-    def __init__(self, model: nn.Module, samples: int, seed: int, centred: bool) -> None:
-        self._model, self._options = model, (samples, seed, centred)
+    def __init__(
+        self, model: nn.Module, samples: int, seed: int, centred: bool, readers: Readers
+    ) -> None:
+        self._model, self._options, self._readers = model, (samples, seed, centred), readers
         self._gathered: dict[str, LayerStatistics] = {}
         self._agreement: float | None = None
         self._left_out: dict[LeftOut, None] = {}
@@ -104,11 +108,12 @@ class _Analysis:
                 self._gathered[scores.name] = LayerStatistics(scores, *self._options)
             self._gathered[scores.name].add(scores)
 
-        with watching(self._model, rotary=True) as watch:
+        with watching(self._model, self._readers) as watch:
             watch.run(batch, gather)
             self._left_out |= dict.fromkeys(watch.left_out)
         if self._agreement is None:
-            self._agreement = verify(self._model, batch.first(max(1, CHECKED // largest), size))
+            first = batch.first(max(1, CHECKED // largest), size)
+            self._agreement = verify(self._model, first, self._readers)
 
     def result(self, control: Spectrum | None = None) -> Spectrum:
         """Return what has been gathered."""

@@ -1,204 +1,183 @@
-"""Queries and keys of every attention module, taken from the model while it runs normally.
+"""Queries and keys of every attention of a model, taken from it while it runs normally.
 
     with watching(model) as watch:
         for layer in watch.run(batch): ...        # Scores, in the order of execution
 
-Hooks report which module runs; primitives report what it attends with. Attention that ends in no
-primitive needs an adapter. All other weights that torch's operators compute (:mod:`.dataflow`) are
-refused by the name of their module if they could be attention, and listed in ``left_out`` if not.
+They are taken where they meet: at a primitive (:mod:`.primitives`), or by a function that was handed
+over for a module that multiplies them by itself. What else could be attention is refused
+(:mod:`.unread`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from exactformer.errors import InputError
-from exactformer.spectra.adapters import Adapter, Call, adapter_of
+from exactformer.errors import ExactformerError, InputError
 from exactformer.spectra.batches import Batch
-from exactformer.spectra.dataflow import DataFlow
 from exactformer.spectra.errors import ExtractionError
-from exactformer.spectra.omissions import LeftOut
-from exactformer.spectra.primitives import Attention, Primitives
-from exactformer.spectra.projections import (
-    Found,
-    Passed,
-    is_linear,
-    packed_projections,
-    projections,
-    same_tokens,
-)
-from exactformer.spectra.rotation import NORMS, angles_of, rotation_of
+from exactformer.spectra.primitives import Attention, Reading
+from exactformer.spectra.running import Running
 from exactformer.spectra.scores import Scores, seen_keys
 from exactformer.spectra.switches import fused
+from exactformer.spectra.unread import LeftOut, Unread
 
-_Each = Callable[[Scores], None]
-_NORMS = {name for names in NORMS.values() for name in names}
+Reader = Callable[..., Attention]
+"""Called as the module, with the module before its arguments; returns what met in it."""
+Readers = Mapping[str | type[nn.Module], Reader | None]
+"""By the name or class of a module that multiplies queries and keys by itself; None: no attention."""
 
 
 @dataclass
-class _Running:
-    """A module that is being run."""
+class _Claimed:
+    """A module that a function reads, while it runs."""
 
-    name: str
     module: nn.Module
-    adapter: Adapter | None
-    layers: dict[str, Passed] = field(default_factory=dict)
-    norms: dict[str, Tensor] = field(default_factory=dict)
-    inside: dict[str, Any] = field(default_factory=dict)
+    reader: Reader
     softmaxes: list[Tensor] = field(default_factory=list)
 
 
 class Watch:
     """A model under observation; made by :func:`watching`."""
 
-    def __init__(self, model: nn.Module, whole: bool = False, rotary: bool = False) -> None:
-        self._model, self._whole, self._rotary = model, whole, rotary
-        self._angles: list[tuple[Tensor, Tensor]] = []
-        self._stack: list[_Running] = []
-        self._calls: dict[str, int] = {}
-        self._lengths: dict[tuple[int, int], Tensor] = {}
-        self._batch = Batch()
-        self._each: _Each = lambda scores: None
-        self._flow = DataFlow(model, self._place)
+    def __init__(self, model: nn.Module, readers: Readers, whole: bool) -> None:
+        self._model, self._whole = model, whole
+        self._readers = _by_module(model, readers)
+        self.running = Running(model)
+        self._each: Callable[[Scores], None] = lambda scores: None
+        self._batch, self._lengths = Batch(), dict[tuple[int, int], Tensor]()
+        self._claimed: _Claimed | None = None
+        self._flow = Unread(model, lambda: self.running.place)
+        self._more: dict[LeftOut, None] = {}
         self.left_out: tuple[LeftOut, ...] = ()
-        self._names = {module: name for name, module in model.named_modules()}
 
-    def run(self, batch: Batch, each: _Each | None = None) -> list[Scores]:
+    def run(self, batch: Batch, each: Callable[[Scores], None] | None = None) -> list[Scores]:
         """Run the model once; hand what each module attends with to ``each``, or return it all."""
         kept: list[Scores] = []
         self._each = each or kept.append
-        self._batch, self._calls, self._lengths = batch, {}, {}
-        self._stack.clear()
-        self._angles.clear()
-        self._flow = flow = DataFlow(self._model, self._place)
-        seen = Primitives(self._attended, self._softmaxed, self._whole, flow.resting)
+        self._batch, self._lengths, self._claimed, self._more = batch, {}, None, {}
+        self._flow = flow = Unread(self._model, lambda: self.running.place)
+        reading = Reading(self._attended, lambda: self._flow.resting(), self._whole)
         try:
-            with torch.no_grad(), _uncompiled(), flow, seen:
+            with torch.no_grad(), uncompiled(), flow, reading:
                 batch.call(self._model)
-        except InputError:
+        except ExactformerError:
             raise
         except (TypeError, IndexError, RuntimeError, ValueError) as error:
             kind = type(self._model).__name__
             raise InputError(
                 f"{kind} could not run on {batch}: {type(error).__name__}: {error}"
             ) from error
-        self.left_out = flow.left_out()
+        lengths = {length for _, length in self._lengths}
+        declared = {self.running.name(m) for m, reader in self._readers.items() if reader is None}
+        self.left_out = (*flow.left_out(lengths, declared), *self._more)
         return kept
 
-    def enter(self, module: nn.Module, args: Any) -> None:
-        """Note that a module begins to run."""
-        self._stack.append(_Running(self._names[module], module, adapter_of(module)))
+    def enter(self, module: nn.Module) -> None:
+        """Have a module's function read it."""
+        reader = self._readers.get(module)
+        if reader is not None and self._claimed is None:
+            self._claimed = _Claimed(module, reader)
+            self._flow.rest(self._claimed.softmaxes.append)
 
     def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        """Note that a module has run; read it if an adapter does."""
-        running = self._stack.pop()
-        if self._stack:
-            self._remember(running, args, output)
-        if self._rotary:
-            with torch._C.DisableTorchFunction(), self._flow.resting():
-                self._angles += [found for found in [angles_of(output)] if found is not None]
-        if running.adapter is None or self._claimed() is not None:
+        """Read a module by its function, once it has run."""
+        claimed = self._claimed
+        if claimed is None or claimed.module is not module:
             return
+        self._flow.resume()
         with torch._C.DisableTorchFunction(), self._flow.resting():
-            call = Call(args, kwargs, output, running.inside, tuple(running.softmaxes))
-            attention = running.adapter.attention(module, call)
-            if attention is None:
-                self._flow.declared.add(running.name)
-                return
-            own = running.adapter.probabilities(module, call)
-            self._found(running, replace(attention, probabilities=own), running.layers)
-
-    def _remember(self, running: _Running, args: Any, output: Any) -> None:
-        parent = self._stack[-1]
-        short = running.name.rpartition(".")[2]
-        if is_linear(running.module) and args and isinstance(output, Tensor):
-            parent.layers[short] = Passed(running.name, running.module, args[0], output)
-        if self._rotary and isinstance(output, Tensor) and short in _NORMS:
-            parent.norms[short] = output
-        claimed = self._claimed()
-        if claimed is not None:
-            within = running.name.removeprefix(claimed.name).removeprefix(".")
-            claimed.inside[within] = output
-
-    def _claimed(self) -> _Running | None:
-        return next((running for running in self._stack if running.adapter is not None), None)
-
-    def _softmaxed(self, result: Tensor) -> None:
-        claimed = self._claimed()
-        if claimed is not None:
-            claimed.softmaxes.append(result)
-
-    def _place(self) -> tuple[str, str, bool]:
-        running = self._claimed() or (self._stack[-1] if self._stack else None)
-        if running is None:
-            return "", type(self._model).__name__, False
-        return running.name, type(running.module).__name__, running.adapter is not None
+            attention = claimed.reader(module, *args, **kwargs)
+            self._claimed = None
+            if not isinstance(attention, Attention):
+                raise InputError(
+                    f"the function for module {self.running.name(module)!r} returned "
+                    f"{type(attention).__name__}: return exactformer.spectra.Attention(queries, keys)"
+                )
+            if attention.probabilities is None and claimed.softmaxes:
+                *others, own = claimed.softmaxes
+                attention = replace(attention, probabilities=own)
+                if others:
+                    self._leave_out(
+                        f"{len(others)} softmax besides the one that its function reads"
+                    )
+            self._found(attention)
 
     def _attended(self, attention: Attention) -> None:
-        if self._claimed() is not None:
-            return
-        running = self._stack[-1]
-        # A module that only wraps the primitive stands beside the layers that feed it.
-        holder = next((r for r in self._stack[:-3:-1] if r.layers), running)
-        self._found(running, attention, holder.layers)
+        if self._claimed is not None:
+            self._leave_out("attention at a primitive, inside a module that a function reads")
+        else:
+            self._found(attention)
 
-    def _found(self, running: _Running, attention: Attention, layers: dict[str, Passed]) -> None:
-        if attention.queries.ndim != 4 or attention.keys.ndim != 4:
+    def _leave_out(self, what: str) -> None:
+        self._more[LeftOut(*self.running.place, what)] = None
+
+    def _found(self, attention: Attention) -> None:
+        name, queries, keys = self.running.place[0], attention.queries, attention.keys
+        if queries.ndim != 4 or keys.ndim != 4:
             raise ExtractionError(
-                f"module {running.name!r} attends with queries of shape "
-                f"{tuple(attention.queries.shape)}; (batch, heads, tokens, m) is understood"
+                f"module {name!r} attends with queries of shape {tuple(queries.shape)}; (batch, "
+                "heads, tokens, m) is understood"
             )
-        self._flow.lengths |= {attention.queries.shape[2], attention.keys.shape[2]}
-        turn = self._calls[running.name] = self._calls.get(running.name, 0) + 1
-        self._each(self._scores(running, attention, layers, "" if turn == 1 else f"#{turn}"))
+        if not self.running.stack:
+            raise ExtractionError("attention outside of any module is not read")
+        self._each(self._scores(attention))
 
-    def _scores(
-        self, running: _Running, attention: Attention, layers: dict[str, Passed], turn: str
-    ) -> Scores:
-        found = _projections(running, attention, layers)
-        keys, queries = attention.keys, attention.queries
-        groups = _key_heads(running.module, attention, found)
-        if keys.shape[1] != groups:
-            together = keys.reshape(keys.shape[0], groups, -1, *keys.shape[2:])
-            if not torch.equal(together, together[:, :, :1].expand_as(together)):
-                raise ExtractionError(
-                    f"module {running.name!r} has {groups} key heads by its weights, but its "
-                    f"{keys.shape[1]} query heads do not share them in groups"
-                )
-            keys = together[:, :, 0]
-        same = found.same if found else queries.shape[2] == keys.shape[2] - attention.added_keys
+    def _scores(self, attention: Attention) -> Scores:
+        module = self.running.stack[-1]
+        queries = attention.queries
+        same = self._is_same(attention)
         query_tokens, key_tokens = self._tokens(attention, same)
-        rotation, positions = None, ""
-        if self._rotary:
-            rotation, positions = rotation_of(
-                attention, found, layers, running.norms, self._angles, key_tokens
-            )
         return Scores(
-            name=running.name + turn,
-            module=running.module,
+            name=self.running.call(module),
+            module=module,
             queries=queries * attention.scale,
-            keys=keys,
+            keys=self._ungrouped(attention),
             mask=attention.mask,
             causal=attention.causal,
             query_tokens=query_tokens,
             key_tokens=key_tokens,
             kind="self" if same else "cross",
-            scale=attention.scale,
-            query_projection=found.query if found else None,
-            key_projection=found.key if found else None,
-            value_projection=found.value if found else None,
-            values=attention.values,
-            mixed=attention.mixed,
             own_probabilities=attention.probabilities,
-            rotation=rotation,
-            positions=positions,
         )
+
+    def _ungrouped(self, attention: Attention) -> Tensor:
+        """Return each key head once: some models repeat those that heads share."""
+        keys = attention.keys
+        heads = attention.queries.shape[1]
+        if heads % keys.shape[1]:
+            raise ExtractionError(
+                f"module {self.running.place[0]!r} has {heads} query heads and {keys.shape[1]} key "
+                "heads, which cannot share them in groups"
+            )
+        stack = self.running.stack[:-3:-1]
+        shared = max(map(_groups, stack))
+        if keys.shape[1] != heads or heads % shared:
+            return keys
+        together = keys.reshape(len(keys), -1, shared, *keys.shape[2:])
+        same = torch.equal(together, together[:, :, :1].expand_as(together))
+        return together[:, :, 0] if same else keys
+
+    def _is_same(self, attention: Attention) -> bool:
+        """Whether queries and keys are of the same tokens, not of two sequences."""
+        if attention.same is not None:
+            return attention.same
+        batch, tokens = attention.queries.shape[0], attention.keys.shape[2] - attention.added_keys
+        if attention.queries.shape[2] != tokens:
+            return False
+        args, kwargs = self.running.given[-1]
+        sequences = [
+            x
+            for x in (*args, *kwargs.values())
+            if isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 3
+            if x.shape[:2] == (batch, tokens) and x.shape[2] not in (1, tokens)
+        ]
+        return all(x.data_ptr() == sequences[0].data_ptr() for x in sequences)
 
     def _tokens(self, attention: Attention, same: bool) -> tuple[Tensor, Tensor]:
         """Return the tokens that are there: those that the masks let some query see."""
@@ -214,61 +193,50 @@ class Watch:
         if given is not None and given.shape == there.shape and not decoder:
             there = there & given.bool()
         own = there[:, : tokens - attention.added_keys]
+        everyone = torch.ones(batch, count, dtype=torch.bool, device=device)
+        known = self._lengths.get((batch, count), everyone)
+        self._lengths.setdefault((batch, own.shape[1]), torch.ones_like(own))
         if same and own.shape[1] == count:
             self._lengths[batch, count] = own
             return own, there
+        self._lengths.setdefault((batch, count), everyone)
         named = self._batch.named("decoder_attention_mask")
         if named is not None and named.shape == (batch, count):
             return named.bool(), there
-        everyone = torch.ones(batch, count, dtype=torch.bool, device=device)
-        return self._lengths.get((batch, count), everyone), there
+        return known, there
 
 
 @contextmanager
-def watching(model: nn.Module, whole: bool = False, rotary: bool = False) -> Iterator[Watch]:
+def watching(
+    model: nn.Module, readers: Readers | None = None, whole: bool = False
+) -> Iterator[Watch]:
     """Watch a model with its attention fused; afterwards it is as it was.
 
-    ``whole`` asks ``torch.nn.MultiheadAttention`` for its probabilities too, ``rotary`` for queries and
-    keys before rotation.
+    ``whole`` asks for the model's own probabilities, too.
     """
-    watch = Watch(model, whole, rotary)
-    with fused(model), hooks(model, watch.enter, watch.leave):
+    watch = Watch(model, readers or {}, whole)
+    with fused(model), watch.running.watch(watch.leave, watch.enter):
         yield watch
 
 
-def _uncompiled() -> AbstractContextManager[Any]:
+def uncompiled() -> AbstractContextManager[Any]:
     """Have compiled parts of a model run as they are written: compiled ones show no operators."""
     stance: Any = getattr(torch.compiler, "set_stance", None)  # since torch 2.6
     return nullcontext() if stance is None else stance("force_eager")
 
 
-@contextmanager
-def hooks(
-    model: nn.Module,
-    enter: Callable[[nn.Module, Any], None],
-    leave: Callable[[nn.Module, Any, Any, Any], None],
-) -> Iterator[None]:
-    """Report every module of a model that begins to run, and that has run."""
-    with ExitStack() as stack:
-        for module in model.modules():
-            stack.enter_context(module.register_forward_pre_hook(enter))
-            stack.enter_context(module.register_forward_hook(leave, with_kwargs=True))
-        yield
+def _by_module(model: nn.Module, readers: Readers) -> dict[nn.Module, Reader | None]:
+    found: dict[nn.Module, Reader | None] = {}
+    for key, reader in readers.items():
+        if reader is not None and not callable(reader):
+            raise InputError(f"attention of {key!r} is {reader!r}: give a function, or None")
+        modules = [m for name, m in model.named_modules() if key in (name, type(m))]
+        if not modules:
+            raise InputError(f"attention names {key!r}, and no module of the model is called so")
+        found |= dict.fromkeys(modules, reader)
+    return found
 
 
-def _projections(
-    running: _Running, attention: Attention, layers: dict[str, Passed]
-) -> Found | None:
-    if not isinstance(running.module, nn.MultiheadAttention):
-        return projections(attention, layers)
-    inputs = attention.inputs or (attention.queries, attention.keys)
-    return Found(*packed_projections(running.name, running.module), same_tokens(*inputs))
-
-
-def _key_heads(module: nn.Module, attention: Attention, found: Found | None) -> int:
-    if found is not None:
-        return len(found.key.rows)
-    shared = getattr(module, "num_key_value_groups", 1)
-    heads = attention.keys.shape[1]
-    grouped = heads == attention.queries.shape[1] and isinstance(shared, int) and shared > 1
-    return heads // shared if grouped else heads
+def _groups(module: nn.Module) -> int:
+    shared: Any = getattr(module, "num_key_value_groups", 1)
+    return shared if isinstance(shared, int) else 1

@@ -46,25 +46,13 @@ class LayerSpectrum:
     resolution: Array
     """(heads,): what a value must exceed to be told from zero, on average."""
     pooled: Array
-    """(heads, m): singular values of all queries against all keys; of rotary heads before rotation, an
-    estimate."""
+    """(heads, m): singular values of all queries against all keys."""
+    query_moments: Array
+    """(heads, m, m): Σ q qᵀ over all tokens."""
+    key_moments: Array
+    """(kv_heads, m, m): Σ k kᵀ."""
     samples: NDArray[np.float32]
     """(n, heads, m): spectra of some inputs."""
-    positions: str = ""
-    """``rotary``, or why what acts between projections and scores is not read; empty where nothing
-    does."""
-    shared_keys: Array | None = None
-    """(kv_heads, m): as ``pooled``, of all heads that share keys against these; rotary heads only, as
-    all that follows."""
-    frequencies: Array | None = None
-    """(planes,): radians from one token to the next; 0 in planes that do not turn."""
-    query_planes: Array | None = None
-    """(heads, planes): mean square of queries in each plane."""
-    key_planes: Array | None = None
-    """(kv_heads, planes): the same of keys."""
-    distances: Array | None = None
-    """(heads, buckets, 4): pairs looked at, their summed scores, squared scores and attention, at
-    distances 0, 1, 2 to 3, 4 to 7 …"""
 
     @property
     def heads(self) -> int:
@@ -102,13 +90,11 @@ class LayerSpectrum:
         total = squares.sum()
         return _first(squares.cumsum() / total, share) if total else 0
 
-    def keys_kept(self, share: float) -> int:
-        """Return the numbers a token's keys need before rotation to keep a share of the energy."""
-        if self.shared_keys is None:
-            return self.kv_heads * self.head_dim
-        squares = self.shared_keys**2
-        totals = np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        return sum(_first(one, share) for one in squares.cumsum(axis=1) / totals)
+    def lost(self, head: int, rank: int) -> float:
+        """Return the share of the energy that goes with all but so many leading directions."""
+        squares = self.pooled[head] ** 2
+        total = float(squares.sum())
+        return float(squares[rank:].sum()) / total if total else 0.0
 
     def by_value(self, head: int) -> list[dict[str, Any]]:
         """Return a line for each k: mean and spread of σ_k over inputs, shares, and pooled."""
@@ -117,43 +103,6 @@ class LayerSpectrum:
         return [
             {"k": k + 1, **{name: column[k] for name, column in columns.items()}}
             for k in range(self.head_dim)
-        ]
-
-    def by_plane(self, head: int) -> list[dict[str, Any]]:
-        """Return a line for each plane of a rotary head: how fast it turns and what it holds."""
-        if self.frequencies is None or self.query_planes is None or self.key_planes is None:
-            return []
-        queries = self.query_planes[head]
-        keys = self.key_planes[head // (self.heads // self.kv_heads)]
-        total = max(float((queries * keys).sum()), np.finfo(float).tiny)
-        return [
-            {
-                "plane": plane,
-                "frequency": frequency,
-                "wavelength": 2 * np.pi / abs(frequency) if frequency else np.inf,
-                "query_energy": queries[plane],
-                "key_energy": keys[plane],
-                "share": queries[plane] * keys[plane] / total,
-            }
-            for plane, frequency in enumerate(self.frequencies)
-        ]
-
-    def by_distance(self, head: int) -> list[dict[str, Any]]:
-        """Return a line for distances 0, 1, 2 to 3, 4 to 7 … of a rotary head: scores and attention."""
-        if self.distances is None:
-            return []
-        attention = self.distances[head, :, 3].sum()
-        return [
-            {
-                "from": 2 ** (place - 1) if place else 0,
-                "to": 2**place - 1 if place else 0,
-                "pairs": int(pairs),
-                "mean_score": scores / pairs,
-                "rms_score": (squares / pairs) ** 0.5,
-                "attention": mass / attention,
-            }
-            for place, (pairs, scores, squares, mass) in enumerate(self.distances[head])
-            if pairs
         ]
 
     def verdict(self, head: int) -> str:

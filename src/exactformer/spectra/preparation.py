@@ -24,14 +24,7 @@ def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
 
     Without ``device`` it runs on a GPU if there is one.
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            f"the model is {type(model).__name__}: give a torch module, or the path of a saved model"
-        )
-    inner: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-    if isinstance(inner, torch.jit.ScriptModule):
-        raise InputError("a scripted model shows nothing of its inside: give the module itself")
-    _in_evaluation(inner)
+    inner = inner_module(model)
     own = _own_device(inner)
     target = _device(device, own)
     half = any(p.dtype in (torch.float16, torch.bfloat16) for p in inner.parameters())
@@ -39,6 +32,19 @@ def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
         return inner
     copy = deepcopy(inner).to(target)
     return copy.float() if half else copy
+
+
+def inner_module(model: Any) -> nn.Module:
+    """Return what torch.compile wraps, or a module itself; refuse one that shows nothing."""
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"the model is {type(model).__name__}: give a torch module, or the path of a saved model"
+        )
+    inner: nn.Module = getattr(model, "_orig_mod", model)
+    if isinstance(inner, torch.jit.ScriptModule):
+        raise InputError("a scripted model shows nothing of its inside: give the module itself")
+    _in_evaluation(inner)
+    return inner
 
 
 def loaded(model: Any, tokenizer: Any, *inputs: Any) -> tuple[Any, Any]:
@@ -50,20 +56,16 @@ def loaded(model: Any, tokenizer: Any, *inputs: Any) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def load(path: str | Path, kind: str = "AutoModel") -> nn.Module:
-    """Load a Hugging Face model, with smaller heads or as it was, from a folder; nothing is fetched."""
+def load(path: str | Path) -> nn.Module:
+    """Load a Hugging Face model from a folder; nothing is fetched."""
     folder = Path(path)
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: no config.json there, so no saved Hugging Face model")
     with needs("models", "loading a model by its path"):
         import transformers
-    from exactformer.spectra.shrinking.storage import HEADS, load_shrunk
-
-    if kind == "AutoModel" and (folder / HEADS).is_file():
-        return load_shrunk(folder)
     try:
         with quietly():
-            model: Any = getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
+            model: Any = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: {error}") from error
     ready: nn.Module = model.eval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +14,12 @@ import numpy as np
 from exactformer.core.words import at_most, plural
 from exactformer.errors import InputError
 from exactformer.spectra.layers import LayerSpectrum
-from exactformer.spectra.omissions import LeftOut
+from exactformer.spectra.unread import LeftOut
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+    from torch import nn
 
 _COMPARED = ("sigma_1", "effective_rank", "alpha", "dim_99", "dim_999", "shared_99", "shared_999")
 
@@ -48,16 +50,6 @@ class Spectrum:
         """One row for each layer, head and k: mean and spread of σ_k over inputs, and pooled."""
         return self._rows(LayerSpectrum.by_value)
 
-    @cached_property
-    def planes(self) -> pd.DataFrame:
-        """One row for each layer, head and plane of rotary heads; empty for a model that has none."""
-        return self._rows(LayerSpectrum.by_plane)
-
-    @cached_property
-    def distances(self) -> pd.DataFrame:
-        """One row for each layer, rotary head and range of distances: its scores and its attention."""
-        return self._rows(LayerSpectrum.by_distance)
-
     def _rows(self, rows: Callable[[LayerSpectrum, int], list[dict[str, Any]]]) -> pd.DataFrame:
         import pandas as pd
 
@@ -69,40 +61,6 @@ class Spectrum:
                 for row in rows(layer, head)
             ]
         )
-
-    @property
-    def key_cache(self) -> dict[str, float] | None:
-        """Estimated: the share of the keys of a cache that 99 % and 99.9 % of the energy need.
-
-        Of the scores of rotary heads, over keys before rotation; None where no head is rotary.
-        """
-        layers = [layer for layer in self.layers if layer.shared_keys is not None]
-        if not layers:
-            return None
-        whole = sum(layer.kv_heads * layer.head_dim for layer in layers)
-        return {
-            name: sum(layer.keys_kept(share) for layer in layers) / whole
-            for name, share in (("share_99", 0.99), ("share_999", 0.999))
-        }
-
-    @property
-    def remarks(self) -> list[str]:
-        """Say what a reader must know about positions: the estimate of the cache, what was not read."""
-        lines = []
-        if (kept := self.key_cache) is not None:
-            lines.append(
-                f"estimated: {1 - kept['share_99']:.0%} of the keys in the cache could go at 99 % of "
-                f"the energy of the scores, {1 - kept['share_999']:.0%} at 99.9 %; values are not "
-                "looked at. ef.shrink_cache makes the cache smaller and measures the price"
-            )
-        reasons: dict[str, list[str]] = {}
-        for layer in self.layers:
-            if layer.positions not in ("", "rotary"):
-                reasons.setdefault(layer.positions, []).append(layer.name)
-        for reason, names in reasons.items():
-            others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            lines.append(f"positions of module {names[0]!r}{others} {reason}")
-        return lines
 
     def layer(self, which: str | int) -> LayerSpectrum:
         """Return a layer by its name or its place."""
@@ -154,6 +112,20 @@ class Spectrum:
 
         return draw(self, layer, head, kind)
 
+    def truncated(
+        self, model: nn.Module, rank: int | None = None, *, energy: float | None = None
+    ) -> AbstractContextManager[None]:
+        """Have a model compute its scores from their leading directions only, inside a ``with`` block.
+
+        So the price of smaller heads is measured on the model itself. ``rank`` is the number of
+        directions of every head; ``energy`` gives each head as few as hold this share of the energy,
+        such as 0.99. They are those of the inputs that this spectrum was taken on. A head that keeps
+        all of its dimensions is left alone.
+        """
+        from exactformer.spectra.truncation import truncated
+
+        return truncated(self, model, rank, energy)
+
     def save(self, path: str | Path) -> None:
         """Write everything to one .safetensors file."""
         from exactformer.spectra.storage import save
@@ -175,9 +147,6 @@ class Spectrum:
             "agreement": self.agreement,
             "centred": self.centred,
             "heads": [dict(record) for record in records],
-            "planes": self.planes.to_dict(orient="records"),
-            "distances": self.distances.to_dict(orient="records"),
-            "key_cache": self.key_cache,
             "left_out": [asdict(left) for left in self.left_out],
             "control": None if self.control is None else self.control.to_dict(),
         }
@@ -200,7 +169,6 @@ class Spectrum:
                 f"  {layer.name:<{size}}  {layer.heads} heads of {layer.head_dim}: effective rank "
                 f"{layer.effective_rank.mean():.1f}, 99.9 % in {min(kept)} to {max(kept)}"
             )
-        lines += [f"  {remark}" for remark in self.remarks]
         return "\n".join([*lines, *(f"  left out: {left}" for left in self.left_out)])
 
 

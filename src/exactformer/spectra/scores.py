@@ -10,63 +10,15 @@ padding, a relative bias. With grouped queries heads h of one group share the ke
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from exactformer.errors import InputError
 
-if TYPE_CHECKING:
-    from exactformer.spectra.rotation import Rotation
-
 HIDDEN = -9999.0
 """An additive term at or below this hides a key (models use −10⁴, −10⁹, the least number, −∞)."""
-
-
-@dataclass(frozen=True)
-class Projection:
-    """Where W_Q or W_K lives: rows of one weight matrix, in whatever order a model keeps them."""
-
-    module: str
-    """Dotted name of the module that holds the weight; ``""`` is the model itself."""
-    weight: str
-    bias: str | None
-    rows: Tensor
-    """(heads, m): the output feature that gives coordinate j of head h."""
-    transposed: bool
-    """The weight is (in, out), as in GPT-2."""
-    plain: bool
-    """Measured: the projection's output is the query or key; no rotation or norm comes in between."""
-    bias_start: int = 0
-    """Where the bias of row 0 stands: not at 0 where weights are kept apart and biases together."""
-
-    def whole_weight(self, model: nn.Module) -> Tensor:
-        """Return all of the weight as (out, in), a view, whichever way a model keeps it."""
-        weight: Tensor = getattr(model.get_submodule(self.module), self.weight).data
-        return weight.mT if self.transposed else weight
-
-    def whole_bias(self, model: nn.Module) -> Tensor | None:
-        """Return all of the bias, if there is one."""
-        if self.bias is None:
-            return None
-        bias: Tensor = getattr(model.get_submodule(self.module), self.bias).data
-        return bias
-
-    def matrix(self, model: nn.Module) -> Tensor:
-        """Return W (heads, m, in)."""
-        weight = self.whole_weight(model)
-        return weight[self.rows.to(weight.device)]
-
-    def offset(self, model: nn.Module) -> Tensor | None:
-        """Return the bias (heads, m), if there is one."""
-        bias = self.whole_bias(model)
-        return None if bias is None else bias[self.bias_start + self.rows.to(bias.device)]
-
-    def with_offset(self, model: nn.Module) -> Tensor:
-        """Return [W b] (heads, m, in + 1), or W where there is no bias, in float64."""
-        weight, bias = self.matrix(model).double(), self.offset(model)
-        return weight if bias is None else torch.cat([weight, bias.double()[..., None]], dim=-1)
 
 
 @dataclass(frozen=True)
@@ -88,21 +40,8 @@ class Scores:
     """(B, τ_q): true at tokens that are there; padding is not."""
     key_tokens: Tensor
     kind: Literal["self", "cross"]
-    scale: float
-    query_projection: Projection | None = None
-    key_projection: Projection | None = None
-    value_projection: Projection | None = None
-    values: Tensor | None = None
-    """(B, key heads or heads, τ_k, m_v), where they were seen."""
-    mixed: Tensor | None = None
-    """(B, heads, τ_q, m_v): attention times values, where the model formed it by a primitive."""
     own_probabilities: Tensor | None = None
     """The model's own attention, where it forms it."""
-    rotation: Rotation | None = None
-    """Queries and keys before rotation, where that was asked for and found."""
-    positions: str = ""
-    """``rotary``, or why what acts between projections and products is not read; empty where nothing
-    does but a norm."""
 
     @property
     def heads(self) -> int:
@@ -131,11 +70,6 @@ class Scores:
     def expanded_keys(self) -> Tensor:
         """Return keys with a head for each query head (B, heads, τ_k, m)."""
         return self.keys.repeat_interleave(self.share, dim=1)
-
-    def products(self, index: int, rows: Tensor) -> Tensor:
-        """Return q·k of some queries of one input with all its keys (heads, rows, τ_k), in float64."""
-        keys = self.keys[index].double().repeat_interleave(self.share, dim=0)
-        return self.queries[index][:, rows].double() @ keys.mT
 
     def check_finite(self, place: str = "") -> None:
         """Raise if a query or key of a token that is there is NaN or infinite."""
@@ -169,17 +103,6 @@ class Scores:
     def probabilities(self) -> Tensor:
         """Return the attention (B, heads, τ_q, τ_k): for checks, not for analysis."""
         return self.scores().softmax(dim=-1)
-
-    @property
-    def visible(self) -> Tensor:
-        """(B, τ_q, τ_k): which tokens of each input meet, as far as both are there."""
-        there = self.query_tokens[:, :, None] & self.key_tokens[:, None, :]
-        added = self.additive
-        if added is not None:
-            while added.ndim < 4:
-                added = added.unsqueeze(0)
-            there = there & (added > HIDDEN).any(dim=1)
-        return there
 
 
 def _as_additive(mask: Tensor, dtype: torch.dtype) -> Tensor:

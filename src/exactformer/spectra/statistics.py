@@ -6,8 +6,8 @@ variance of the effective rank exp(−Σ p_k log p_k) with p_k = σ_k/Σσ, and 
 for drawing.
 
 *Pooled* are the values of all queries against all keys, of whichever input: what one projection for
-all inputs has to serve. Their squares are the eigenvalues of (Σ QᵀQ)(Σ KᵀK), two m × m sums. Of rotary
-heads they are those of keys before rotation (:mod:`.rotary`).
+all inputs has to serve. Their squares are the eigenvalues of (Σ QᵀQ)(Σ KᵀK), two m × m sums, which
+are kept: they hold the leading directions, too (:mod:`.truncation`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from torch import Tensor
 
 from exactformer.errors import InputError
 from exactformer.spectra.layers import LayerSpectrum
-from exactformer.spectra.rotary import RotaryStatistics
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.singular import pooled_values, present, singular_values
 
@@ -41,8 +40,6 @@ class LayerStatistics:
         self._energy, self._resolution = np.zeros((heads, m)), np.zeros(heads)
         self._query_moment = torch.zeros(heads, m, m, dtype=torch.float64)
         self._key_moment = torch.zeros(scores.kv_heads, m, m, dtype=torch.float64)
-        self._positions: str | None = None
-        self._rotary: RotaryStatistics | None = None
         self._kept: list[Array] = []
         self._samples, self._random = samples, np.random.default_rng(seed)
 
@@ -54,25 +51,10 @@ class LayerStatistics:
                 f"module {self._name!r} has {shape[0]} heads of size {shape[1]} on one batch and "
                 f"{self._mean.shape} on another"
             )
-        if scores.queries.shape[2] > 1:  # a token alone stands at the first place and does not turn
-            self._add_positions(scores)
         for index in range(len(scores.queries)):
             queries, keys = present(scores, index, self._centred)
             if queries.shape[1] and keys.shape[1]:
                 self._add(queries, keys)
-
-    def _add_positions(self, scores: Scores) -> None:
-        if self._positions is None:
-            self._positions = scores.positions
-            if scores.rotation is not None:
-                self._rotary = RotaryStatistics(scores, scores.rotation)
-        if scores.positions != self._positions:
-            raise InputError(
-                f"module {self._name!r}: its positions are {self._positions or 'none'!r} on one batch "
-                f"and {scores.positions or 'none'!r} on another"
-            )
-        if self._rotary is not None and scores.rotation is not None:
-            self._rotary.add(scores, scores.rotation)
 
     def _add(self, queries: Tensor, keys: Tensor) -> None:
         found = singular_values(queries, keys)
@@ -105,10 +87,6 @@ class LayerStatistics:
         if not self._inputs:
             raise InputError(f"module {self._name!r} saw no token: everything was padding")
         freedom = max(self._inputs - 1, 1)
-        if self._rotary is None:
-            more = {"pooled": pooled_values(self._query_moment, self._key_moment)}
-        else:
-            more = self._rotary.result()
         return LayerSpectrum(
             name=self._name,
             kind=self._kind,
@@ -125,8 +103,9 @@ class LayerStatistics:
             energy=self._energy,
             resolution=self._resolution,
             samples=np.stack(self._kept).astype(np.float32),
-            positions=self._positions or "",
-            **more,
+            pooled=pooled_values(self._query_moment, self._key_moment),
+            query_moments=self._query_moment.numpy(),
+            key_moments=self._key_moment.numpy(),
         )
 
 

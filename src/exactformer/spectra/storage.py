@@ -12,8 +12,8 @@ import numpy as np
 from exactformer.core.whole_files import write_bytes
 from exactformer.errors import FileFormatError
 from exactformer.spectra.layers import LayerSpectrum
-from exactformer.spectra.omissions import LeftOut
 from exactformer.spectra.result import Spectrum
+from exactformer.spectra.unread import LeftOut
 
 _KEY = "exactformer.spectrum"
 
@@ -71,5 +71,5 @@ def _spectrum(facts: dict[str, Any], prefix: str, arrays: dict[str, Any]) -> Spe
         facts["agreement"],
         facts["centred"],
         None if control is None else _spectrum(control, f"{prefix}control.", arrays),
-        tuple(LeftOut(**left) for left in facts.get("left_out", ())),
+        tuple(LeftOut(**left) for left in facts["left_out"]),
     )

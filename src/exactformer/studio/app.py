@@ -18,12 +18,11 @@ from exactformer import __version__
 from exactformer.studio.accounts import account_routes, login_routes
 from exactformer.studio.accounts import service as accounts
 from exactformer.studio.database import open_database
-from exactformer.studio.evidence import about_pages, cards, claim_routes
+from exactformer.studio.evidence import about_pages, claim_routes
 from exactformer.studio.evidence.evidence import changed_at
-from exactformer.studio.evidence.runs import Runs
-from exactformer.studio.library import import_routes, paper_routes, people_routes
+from exactformer.studio.evidence.runs import RUNNABLE, Runs
+from exactformer.studio.library import paper_routes, people_routes
 from exactformer.studio.map import routes as map_routes
-from exactformer.studio.notices import feed_routes
 from exactformer.studio.notices import routes as notice_routes
 from exactformer.studio.opinions import (
     collection_routes,
@@ -36,39 +35,34 @@ from exactformer.studio.opinions import (
 from exactformer.studio.playground import routes as playground_routes
 from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.proposals import routes as proposal_routes
-from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.security import sessions
 from exactformer.studio.security.middleware import BodyLimit, Heads, StrictHeaders
-from exactformer.studio.security.rates import Rates, SharedRates
+from exactformer.studio.security.rates import Rates
 from exactformer.studio.settings import Settings
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.web import error_pages
-from exactformer.studio.web.page_cache import PageCache, Version
+from exactformer.studio.web.freshness import Freshness
 from exactformer.studio.web.rendering import STATIC
 from exactformer.studio.web.request import guard
-from exactformer.studio.web.shared_pages import SharedPages
 
 # In the order in which paths are tried: what is asked for most stands first.
 ROUTERS = [
-    *paper_routes.routers,
-    *people_routes.routers,
+    paper_routes.router,
+    people_routes.router,
     about_pages.router,
-    *login_routes.routers,
-    *account_routes.routers,
-    *map_routes.routers,
-    *claim_routes.routers,
-    cards.router,
-    *import_routes.routers,
+    login_routes.router,
+    account_routes.router,
+    map_routes.router,
+    claim_routes.router,
     *playground_routes.routers,
-    *collection_routes.routers,
+    collection_routes.router,
     *comment_routes.routers,
     *review_routes.routers,
-    *moderation_routes.routers,
-    *quick_routes.routers,
+    moderation_routes.router,
+    quick_routes.router,
     reader_pages.router,
-    *notice_routes.routers,
-    *proposal_routes.routers,
-    feed_routes.router,
+    notice_routes.router,
+    proposal_routes.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
@@ -94,19 +88,15 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         dependencies=[Depends(guard)],
         middleware=_layers(settings, database),
-        openapi_url="/api/v1/openapi.json",
-        docs_url=None,
-        redoc_url=None,
+        openapi_url=None,
     )
     app.state.settings = settings
     app.state.database = database
-    app.state.shared_pages = SharedPages()
-    app.state.fetcher = Fetcher(settings.fetch_hosts, settings.fetch_seconds, settings.fetch_bytes)
-    several = settings.workers > 1
-    app.state.rates = SharedRates(database) if several else Rates()
+    app.state.rates = Rates()
     app.state.playground = Pool(Limits.of(settings))
     limits = Limits(1, ceil(settings.run_seconds), settings.run_bytes)
-    app.state.runs = Runs(limits, database=database if several else None)
+    # Several processes do not know of one another's runs.
+    app.state.runs = Runs(limits, runnable=RUNNABLE if settings.workers == 1 else ())
     error_pages.install(app)
     for router in ROUTERS:
         app.include_router(router)
@@ -116,7 +106,6 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _layers(settings: Settings, database: Database) -> list[Middleware]:
     """What surrounds every request, from the outside in."""
-    uploads = dict.fromkeys(("/imports", "/api/v1/imports"), settings.upload_bytes)
     layers: list[Middleware] = [
         Middleware(StrictHeaders, secure=settings.secure_cookies, embeds=not settings.single_user)
     ]
@@ -124,23 +113,21 @@ def _layers(settings: Settings, database: Database) -> list[Middleware]:
         # Another site that makes its name point to this machine is not answered.
         layers.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))
     else:
-        cookie = sessions.cookie_name(settings)
-        version = content_version(settings, database)
-        layers.insert(0, Middleware(PageCache, version=version, cookie=cookie))
-    inner = Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)
+        newest, cookie = newest_change(settings, database), sessions.cookie_name(settings)
+        layers.append(Middleware(Freshness, newest=newest, cookie=cookie))
+    inner = Middleware(BodyLimit, limit=settings.body_bytes)
     return [Middleware(Heads), *layers, inner]
 
 
-def content_version(settings: Settings, database: Database) -> Callable[[], Awaitable[Version]]:
-    """Return what gives the version of all that pages show: the database and the stored runs."""
+def newest_change(settings: Settings, database: Database) -> Callable[[], Awaitable[object]]:
+    """Return what gives the newest change of all that pages show: the database and the stored runs."""
 
-    async def version() -> Version:
-        number = (
-            database.version() if database.is_sqlite else await run_in_threadpool(database.version)
-        )
-        return number, changed_at(settings.results)
+    async def newest() -> object:
+        read = database.newest
+        change = read() if database.is_sqlite else await run_in_threadpool(read)
+        return change, changed_at(settings.results)
 
-    return version
+    return newest
 
 
 class Shipped(StaticFiles):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any, ClassVar
 
 from exactformer.errors import ExactformerError
@@ -19,6 +20,11 @@ class StudioError(ExactformerError):
     """A request that is refused; the message says why and what to do."""
 
     status: ClassVar[int] = 400
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the answer says beside its words."""
+        return {}
 
 
 class LoginNeededError(StudioError):
@@ -74,8 +80,18 @@ class TooManyError(StudioError):
         super().__init__(message)
         self.seconds = seconds
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """When to come back."""
+        return {"Retry-After": str(max(1, ceil(self.seconds)))}
+
 
 class BusyError(StudioError):
     """All workers are taken, or one did not answer in its time."""
 
     status = 503
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """When to come back."""
+        return {"Retry-After": "5"}

@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
-import os
 import resource
-import signal
 import socket
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.supervisors import Multiprocess
 
 from exactformer.studio.app import create_app
 from exactformer.studio.database import open_database
 from exactformer.studio.errors import AddressError, DatabaseError
 from exactformer.studio.settings import Settings
-from exactformer.studio.storage.engine import Database, parse_address
-
-logger = logging.getLogger(__name__)
+from exactformer.studio.storage.dialects import parse_address
+from exactformer.studio.storage.engine import Database
 
 GRACE_SECONDS = 5
-LOOK_SECONDS = 1
-"""How often it is looked whether all serving processes are there."""
+START_SECONDS = 60
+"""How long one of several processes may take to answer before another takes its place."""
 HEADER_SECONDS = 10.0
 """How long the head of a request may take to arrive."""
 MOST_DESCRIPTORS = 65_536
@@ -57,11 +52,17 @@ def serve(settings: Settings, announce: Callable[[Settings, Database, str], None
             _serve_alone(settings, door, lambda db: announce(settings, db, address))
 
 
+def _application(settings: Settings) -> FastAPI:
+    """Return the application; the first construction does not wait for torch."""
+    app = create_app(settings)
+    app.state.playground.start()
+    return app
+
+
 def _serve_alone(
     settings: Settings, door: socket.socket, ready: Callable[[Database], None]
 ) -> None:
-    app = create_app(settings)
-    app.state.playground.start()  # so that the first construction does not wait for torch
+    app = _application(settings)
     server = _Server(configuration(app, settings), lambda: ready(app.state.database))
     with suppress(KeyboardInterrupt):  # passed on after what was under way has finished
         server.run(sockets=[door])
@@ -70,100 +71,14 @@ def _serve_alone(
 def _serve_together(
     settings: Settings, door: socket.socket, ready: Callable[[Database], None]
 ) -> None:
-    """Serve by several processes that take connections from one socket; one that ends is replaced."""
-    database = open_database(settings.database)
-    workers = [_Worker(settings, door) for _ in range(settings.workers)]
-    ended = threading.Event()
-    with _told_to_end(ended):
-        try:
-            for worker in workers:
-                worker.wait()
-            ready(database)
-            while not ended.wait(LOOK_SECONDS):
-                for k, worker in enumerate(workers):
-                    if not worker.is_alive:
-                        logger.error("a serving process has ended; another takes its place")
-                        workers[k] = _Worker(settings, door)
-        finally:
-            for worker in workers:
-                worker.end()
-            for worker in workers:
-                worker.wait_for_end()
-            database.close()
+    """Serve by several processes of uvicorn; who asks before they are there waits for them."""
+    with closing(open_database(settings.database)) as database:
+        ready(database)
+    config = configuration(partial(_application, settings), settings, factory=True)
+    Multiprocess(config, [door]).run()
 
 
-@contextmanager
-def _told_to_end(ended: threading.Event) -> Iterator[None]:
-    """Let the usual signals set ``ended`` instead of ending this process at once."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.signal(each, lambda *_: ended.set()) for each in signals}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
-class _Worker:
-    """A serving process: told its settings on standard input, since an address may hold a password."""
-
-    def __init__(self, settings: Settings, door: socket.socket) -> None:
-        command = [sys.executable, "-P", "-m", __name__, str(door.fileno())]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[door.fileno()],
-            start_new_session=True,  # Ctrl-C is passed on by the process that started it
-        )
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{settings.to_json()}\n".encode())
-        self._process.stdin.flush()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process is still there."""
-        return self._process.poll() is None
-
-    def wait(self) -> None:
-        """Return when pages are answered."""
-        assert self._process.stdout is not None
-        if not self._process.stdout.readline():
-            raise DatabaseError("a serving process did not start; its messages stand above")
-
-    def end(self) -> None:
-        """Ask it to finish what is under way."""
-        with suppress(ProcessLookupError):
-            self._process.terminate()
-
-    def wait_for_end(self) -> None:
-        """Return when it has ended, which has its limit."""
-        try:
-            self._process.wait(GRACE_SECONDS + LOOK_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-
-
-def _work() -> None:
-    """Serve as one of several processes."""
-    settings = Settings.from_json(sys.stdin.readline())
-    threading.Thread(target=_end_with_the_first_process, daemon=True).start()
-    with socket.socket(fileno=int(sys.argv[1])) as door:
-        _allow_many_connections()
-        _serve_alone(settings, door, lambda database: print("ready", flush=True))
-
-
-def _end_with_the_first_process() -> None:
-    """End when the process that started this one has ended, however it did."""
-    sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def configuration(app: Any, settings: Settings, factory: bool = False) -> uvicorn.Config:
     """Return how the server runs: it believes a proxy's headers only where there is a proxy.
 
     By asyncio's own loop: under uvloop some of many connections wait for seconds while others are
@@ -171,6 +86,9 @@ def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """
     return uvicorn.Config(
         app,
+        factory=factory,
+        workers=settings.workers,
+        timeout_worker_healthcheck=START_SECONDS,
         loop="asyncio",
         http=Punctual,
         log_level="warning",
@@ -264,7 +182,3 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._ready()
-
-
-if __name__ == "__main__":
-    _work()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from platformdirs import user_data_path
@@ -56,7 +55,6 @@ class Settings:
     playground_workers: int = 2
 
     body_bytes: int = 1 << 20
-    upload_bytes: int = 16 << 20
     session_seconds: float = 14 * 24 * 3600
     visit_seconds: float = 12 * 3600
     visit_rate: Rate = Rate(120, 60)
@@ -75,27 +73,3 @@ class Settings:
     explore_rate: Rate = Rate(1200, 60)
     writing_rate: Rate = Rate(60, 60)
     preview_rate: Rate = Rate(120, 60)
-    fetch_hosts: tuple[str, ...] = ()
-    """Hosts from which records of papers are fetched; none unless the owner lists them."""
-    fetch_seconds: float = 10.0
-    fetch_bytes: int = 1 << 20
-    fetch_rate: Rate = Rate(10, 300)
-
-    def to_json(self) -> str:
-        """Write all settings, for another process."""
-        return json.dumps(asdict(self), default=str)
-
-    @classmethod
-    def from_json(cls, text: str) -> Settings:
-        """Read what :meth:`to_json` has written.
-
-        >>> Settings.from_json(Settings(port=1).to_json()) == Settings(port=1)
-        True
-        """
-        told = json.loads(text)
-        for each in fields(cls):
-            if isinstance(told[each.name], dict):
-                told[each.name] = Rate(**told[each.name])
-        told["fetch_hosts"] = tuple(told["fetch_hosts"])
-        told["results"] = Path(told["results"]) if told["results"] else None
-        return cls(**told)

@@ -4,16 +4,6 @@ from exactformer.theory.complexity import Complexity, complexity
 from exactformer.theory.decay import Decay, fit_decay
 from exactformer.theory.decomposition import Decomposition
 from exactformer.theory.floors import Floor, causal_floor, constant_error
-from exactformer.theory.hankel import (
-    Realisation,
-    ResponseError,
-    balanced_truncation,
-    hankel_bounds,
-    hankel_singular_values,
-    response_error,
-    shift_register,
-)
-from exactformer.theory.hankel_horizon import fit_on_horizon, horizon_bound
 from exactformer.theory.pod import pod
 from exactformer.theory.rates import PrintedForm, RateBound, bound
 from exactformer.theory.recurrent import (
@@ -25,6 +15,7 @@ from exactformer.theory.recurrent import (
     why_no_kernel,
 )
 from exactformer.theory.sampling import Box
+from exactformer.theory.sequence_limits import SequenceLimits, sequence_limits
 
 __all__ = [
     "Box",
@@ -36,23 +27,16 @@ __all__ = [
     "PowerKernel",
     "PrintedForm",
     "RateBound",
-    "Realisation",
     "RecurrentComplexity",
-    "ResponseError",
-    "balanced_truncation",
+    "SequenceLimits",
     "bound",
     "causal_floor",
     "complexity",
     "constant_error",
     "fit_decay",
-    "fit_on_horizon",
-    "hankel_bounds",
-    "hankel_singular_values",
-    "horizon_bound",
     "mixing_constant",
     "pod",
-    "response_error",
     "rnn_complexity",
-    "shift_register",
+    "sequence_limits",
     "why_no_kernel",
 ]

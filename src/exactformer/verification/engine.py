@@ -19,34 +19,37 @@ from exactformer.verification.rules.table import MAKERS, bind
 Observer = Callable[[int, Node, Ball], None]
 
 
-_MOVES = {"view", "reshape", "_unsafe_view", "expand", "clone", "contiguous", "alias", "detach"}
+_MOVES = set(
+    """view reshape _unsafe_view expand clone contiguous alias detach transpose t permute to
+    _to_copy""".split()
+)
 _ALONG = set(
     """slice select unsqueeze squeeze split chunk cat flip sum cumsum amax amin argmax any all
-    unflatten constant_pad_nd flatten""".split()
+    unflatten flatten""".split()
 )
 
 
-def keeps_batch(node: Node, args: list[Any], kwargs: dict[str, Any]) -> bool:
+def keeps_batch(node: Node, args: list[Any], kwargs: dict[str, Any], places: set[Any]) -> bool:
     """Return whether an operator on whole numbers computes each input from itself alone.
 
-    Views keep the batch in front, which reading the graph has checked; of operators along an axis those
-    are known that have it among their arguments, and it must not be the first.
+    Reading the graph has checked those that only move numbers. Of operators along an axis those are
+    known that have it among their arguments, and it must not be that of the batch.
     """
     name = node.name.split(".")[1] if node.name.startswith("aten.") else ""
     if name in _MOVES or node.name == "aten.sym_size.int":
         return True
-    if name not in _ALONG:
+    if name not in _ALONG or len(places) != 1:
         return False
     names = [argument.name for argument in node.target._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
     x = args[0][0] if isinstance(args[0], list) else args[0]
     if name == "slice" and (given.get("start") or 0) == 0 and given.get("end", 0) == 2**63 - 1:
-        return given.get("step", 1) == 1 or given["dim"] % x.ndim > 0
-    if name == "constant_pad_nd":
-        return len(given["pad"]) < 2 * x.ndim
+        return given.get("step", 1) == 1 or given["dim"] % x.ndim not in places
     dims = given.get("dims", given.get("dim", given.get("start_dim", 0)))
     axes = x.ndim + (name == "unsqueeze")
-    return dims is not None and all(d % axes for d in (dims if isinstance(dims, list) else [dims]))
+    if dims is None or name == "unsqueeze":
+        return name == "unsqueeze"
+    return all(d % axes not in places for d in (dims if isinstance(dims, list) else [dims]))
 
 
 class Engine:
@@ -99,7 +102,7 @@ class Engine:
                     env[number] = ids
                 elif number not in self._fixed:
                     env[number] = self._apply(ctx, node, env)
-                if observe is not None and isinstance(env[number], Ball) and node.batched:
+                if observe is not None and isinstance(env[number], Ball) and node.axis is not None:
                     observe(number, node, env[number])
                 for dead in node.last:
                     if dead not in self._fixed:
@@ -111,6 +114,7 @@ class Engine:
 
     def _apply(self, ctx: Context, node: Node, env: dict[int, Any]) -> Any:
         constants: list[tuple[Node, Tensor]] = []
+        axes: list[int | None] = []
         balls = False
 
         def value(argument: Any) -> Any:
@@ -121,6 +125,8 @@ class Engine:
                 return argument
             found, other = env[argument.node], self.graph.nodes[argument.node]
             balls = balls or isinstance(found, Ball)
+            if isinstance(found, Ball):
+                axes.append(other.axis)
             if isinstance(found, Tensor):
                 constants.append((other, found))
             return found
@@ -134,24 +140,33 @@ class Engine:
             for other, tensor in constants:
                 if other.data and not whole and node.name != "aten.embedding.default":
                     raise refusal(node, "numbers or a mask made from the tokens of the input")
-                if other.batched and not other.data and not bool((tensor == tensor[:1]).all()):
+                if other.axis is None or other.data:
+                    continue
+                if not bool((tensor == tensor.narrow(other.axis, 0, 1)).all()):
                     raise refusal(node, "a constant that differs from input to input of a batch")
         if whole:
-            return self._whole(node, args, kwargs)
+            places = {other.axis for other, _ in constants if other.data}
+            return self._whole(node, args, kwargs, places)
         function = RULES.get(node.name)
         if function is None:
             raise refusal(node, "there is no rule for this operator")
-        ctx.batched = node.batched
+        ctx.axis = next((k for k in axes if k is not None), None)
         try:
             return function(ctx, **bind(node.target, function, args, kwargs))
         except NotCoveredError as problem:
             raise refusal(node, str(problem)) from None
 
-    def _whole(self, node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _whole(
+        self, node: Node, args: list[Any], kwargs: dict[str, Any], places: set[int | None]
+    ) -> Any:
         tags = getattr(node.target, "tags", ())
         if torch.Tag.nondeterministic_seeded in tags:
             raise refusal(node, "it is random")
-        if node.data and torch.Tag.pointwise not in tags and not keeps_batch(node, args, kwargs):
+        if (
+            node.data
+            and torch.Tag.pointwise not in tags
+            and not keeps_batch(node, args, kwargs, places)
+        ):
             raise refusal(
                 node, "whole numbers of one input may depend on other inputs of its batch"
             )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -107,7 +108,12 @@ class Exhaustive:
     _compiled: dict[tuple[int, int], Callable[..., Batch]] = field(default_factory=dict)
 
     def step(self, ids: Tensor, length: int, answers: Tensor | None) -> Batch:
-        """Decide a batch."""
+        """Decide a batch; on a CPU without what torch keeps for gradients, which takes longer."""
+        quick = torch.inference_mode() if self.device.type == "cpu" else nullcontext()
+        with quick:
+            return self._step(ids, length, answers)
+
+    def _step(self, ids: Tensor, length: int, answers: Tensor | None) -> Batch:
         first, peaks = self._logits(self.engines[length], ids)
         if self.others is not None:
             second, more = self._logits(self.others[length], ids)
@@ -190,9 +196,12 @@ class Exhaustive:
             else torch.zeros(shape, dtype=torch.long, device=self.device)
         )
         self.step(ids, length, answers)
-        begin = monotonic()
-        bool(self.step(ids, length, answers).overflow)
-        return len(ids) / max(monotonic() - begin, 1e-9)
+        least = torch.inf
+        for _ in range(3):
+            begin = monotonic()
+            bool(self.step(ids, length, answers).overflow)
+            least = min(least, monotonic() - begin)
+        return len(ids) / max(least, 1e-9)
 
     def _compile(self, size: int) -> None:
         """Trace a whole step once, and compile what was traced: a GPU waits for Python otherwise."""
@@ -217,10 +226,11 @@ class Exhaustive:
 
         one: Callable[..., Batch] = alone if self.answers is None else compared
         one(*given)  # what weights alone decide is computed here, once
-        graph = make_fx(one)(*given)
+        trace: Any = make_fx(one)
+        graph = trace(*given)
         graph.graph.eliminate_dead_code()
         graph.recompile()
-        run = torch.compile(graph, dynamic=False)
+        run: Any = torch.compile(graph, dynamic=False)
 
         def step(ids: Tensor, length: int, answers: Tensor | None) -> Batch:
             decision, overflow = run(ids) if answers is None else run(ids, answers)

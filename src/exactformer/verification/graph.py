@@ -1,7 +1,7 @@
 """Reading a module as a graph of operators, through ``torch.export``.
 
-The graph is read at a batch of any size from two on. Every tensor that depends on the input keeps the
-batch as its first axis, and no operator mixes entries along it, so what is shown of an input holds in
+The graph is read at a batch of any size from two on. Every tensor that depends on the input has the
+batch as one axis, and no operator mixes entries along it, so what is shown of an input holds in
 whatever batch it is run. What a graph cannot hold (hooks that count, weights that change) is refused.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,10 @@ class Node:
     kwargs: dict[str, Any]
     line: str
     """The line of the user's code that it comes from."""
-    batched: bool
-    """Whether its first axis is the batch."""
+    axis: int | None
+    """Which axis is the batch; None where none is."""
+    lead: int
+    """How many blocks of whole batches that axis holds, one after another."""
     data: bool
     """Whether it depends on the tokens of the input."""
     sized: bool
@@ -90,10 +93,20 @@ def read(module: nn.Module, length: int, device: torch.device) -> Graph:
             "the module is another one each time it is read: its code or weights change between "
             "calls. Verify a module whose forward changes nothing"
         )
-    # Nothing is decomposed, but what is written in place becomes a value of its own.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _graph(first.run_decompositions({}), length)
+    if not all(map(_functional, first.graph.nodes)):
+        # Nothing is decomposed, but what is written in place becomes a value of its own.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first = first.run_decompositions({})
+    return _graph(first, length)
+
+
+def _functional(item: Any) -> bool:
+    """Whether a node of a traced graph writes into nothing, and holds no graph of its own."""
+    if item.op in ("placeholder", "output"):
+        return True
+    schema = getattr(item.target, "_schema", None)
+    return item.op == "call_function" and not getattr(schema, "is_mutable", False)
 
 
 def _same(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -150,6 +163,9 @@ def _graph(exported: Any, length: int) -> Graph:
             nodes.append(_stored(str(item.target)))
         else:
             nodes.append(_node(item, numbers, nodes))
+    last = nodes[output]
+    if last.axis != 0 or last.lead != 1:
+        raise InputError("the module must return logits whose first axis is the batch")
     floats = [w.dtype for w in weights.values() if w.dtype.is_floating_point]
     if not floats:
         raise InputError("the module has no weights")
@@ -161,6 +177,8 @@ def _graph(exported: Any, length: int) -> Graph:
 def _export(module: nn.Module, length: int, device: torch.device) -> Any:
     ids = torch.zeros((3, length), dtype=torch.long, device=device)
     batch = torch.export.Dim("batch", min=2)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # a whole layer as one operator, with no rule
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
@@ -174,17 +192,19 @@ def _export(module: nn.Module, length: int, device: torch.device) -> Any:
             f"{type(error).__name__}: {text[0] if text else ''}\nIt must take one tensor of ids, hold "
             "for batches of any size, and have no branches that depend on the data"
         ) from error
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def _stored(name: str) -> Node:
-    return Node(None, name, (), {}, "a stored tensor", False, False, False)
+    return Node(None, name, (), {}, "a stored tensor", None, 1, False, False)
 
 
 def _node(item: Any, numbers: dict[Any, int], nodes: Sequence[Node]) -> Node:
     value = item.meta.get("val")
     line = _line(item.meta.get("stack_trace"))
     if item.op == "placeholder":
-        return Node(None, "input", (), {}, "the input", True, True, True)
+        return Node(None, "input", (), {}, "the input", 0, 1, True, True)
 
     def refer(argument: Any) -> Any:
         if isinstance(argument, torch.fx.Node):
@@ -198,24 +218,30 @@ def _node(item: Any, numbers: dict[Any, int], nodes: Sequence[Node]) -> Node:
     args = tuple(refer(argument) for argument in item.args)
     kwargs = {name: refer(argument) for name, argument in item.kwargs.items()}
     read = [nodes[k] for k in references((args, kwargs))]
-    shapes = [t.shape for t in _tensors(value)]
-    batched = any(len(shape) > 0 and _symbolic(shape[0]) for shape in shapes)
+    shapes = [tuple(t.shape) for t in _tensors(value)]
+    axes = {tuple(k for k, size in enumerate(shape) if _symbolic(size)) for shape in shapes}
+    places = axes.pop() if axes else ()
+    name = str(item.target)
     node = Node(
         item.target,
-        str(item.target),
+        name,
         args,
         kwargs,
         line,
-        batched,
+        places[0] if places else None,
+        max((other.lead for other in read), default=1),
         any(other.data and other.name != "aten.sym_size.int" for other in read),
         any(other.sized for other in read),
     )
     if item.op != "call_function":
         raise refusal(node, f"a {item.op} in the graph")
-    if any(_symbolic(size) for shape in shapes for size in shape[1:]):
-        raise refusal(node, "it moves the batch away from the first axis")
-    if node.data and shapes and not batched:
+    if axes or len(places) > 1:
+        raise refusal(node, "its result has the batch in several axes")
+    if node.data and shapes and not places:
         raise refusal(node, "it mixes the inputs of a batch")
+    inputs = [other for other in read if other.data and other.axis is not None]
+    if node.data and shapes and inputs:
+        node = _kept_apart(node, item, inputs, shapes[0])
     return node
 
 
@@ -230,6 +256,55 @@ def _check_sizes(item: Any, line: str) -> None:
                 f"{item.target} computes with the size of the batch\n  {line}\nWhat the module "
                 "answers must not depend on how many inputs are run together"
             )
+
+
+_RESHAPES = {f"aten.{name}" for name in ("view.default", "reshape.default", "_unsafe_view.default")}
+_RESHAPES |= {"aten.flatten.using_ints", "aten.unflatten.int"}
+_MOVES = _RESHAPES | {
+    f"aten.{name}"
+    for name in """transpose.int permute.default unsqueeze.default squeeze.dim expand.default
+    slice.Tensor select.int contiguous.default clone.default alias.default detach.default
+    dropout.default split.Tensor chunk.default cat.default t.default to.dtype _to_copy.default
+    to.dtype_layout to.device""".split()
+}
+_MIXED = {
+    "aten.scaled_dot_product_attention.default": 3,
+    "aten.matmul.default": 2,
+    "aten.bmm.default": 2,
+    "aten.mm.default": 2,
+}
+
+
+def _kept_apart(node: Node, item: Any, inputs: Sequence[Node], shape: tuple[Any, ...]) -> Node:
+    """See that an operator keeps the inputs of a batch apart, and return it with its lead.
+
+    In row-major order a tensor is a number of blocks, each of one batch, each of so many entries per
+    input. Reshaping keeps the number of blocks, whichever axes it merges; where it cuts a block, inputs
+    would mix. Other operators must not work along the batch, or move an axis in which it is merged.
+    """
+    leads = {other.lead for other in inputs}
+    before = [a for a in item.all_input_nodes if _tensors(a.meta.get("val"))]
+    sizes = [tuple(_tensors(a.meta["val"])[0].shape) for a in before]
+    batched = [size for size in sizes if any(map(_symbolic, size))]
+    own = [next(k for k, n in enumerate(size) if _symbolic(n)) for size in batched]
+    if node.name in _RESHAPES and node.axis is not None:
+        total = inputs[0].lead * prod(batched[0][: own[0]])
+        ahead = prod(shape[: node.axis])
+        if total % ahead or _entries(shape[node.axis]) % (total // ahead):
+            raise refusal(node, "it moves entries from one input of the batch to another")
+        return replace(node, lead=total // ahead)
+    if len(leads) > 1 or (leads != {1} and node.name in _MOVES and node.name not in _KEPT):
+        raise refusal(node, "the batch is merged with another axis")
+    for size, place in zip(batched, own, strict=True):
+        last = len(size) - place
+        if node.name not in _MOVES and node.name != "aten.embedding.default" and last == 1:
+            raise refusal(node, "it works along the batch")
+        if node.name in _MIXED and last == 2 and (size is not batched[0] or _MIXED[node.name] > 2):
+            raise refusal(node, "it mixes the inputs of a batch")
+    return node
+
+
+_KEPT = {f"aten.{name}.default" for name in ("contiguous", "clone", "alias", "detach", "dropout")}
 
 
 def _tensors(value: Any) -> list[Any]:
@@ -251,6 +326,14 @@ def references(argument: Any) -> Iterator[int]:
     elif isinstance(argument, list | tuple):
         for part in argument:
             yield from references(part)
+
+
+def _entries(size: Any) -> int:
+    """Return how many entries of a merged axis each input has; 1 where they are no whole number."""
+    expression = size.node.expr
+    symbols = list(expression.free_symbols)
+    ratio = expression / symbols[0] if len(symbols) == 1 else None
+    return int(ratio) if ratio is not None and ratio.is_Integer else 1
 
 
 def _with_last_uses(nodes: Sequence[Node], output: int) -> tuple[Node, ...]:

@@ -19,9 +19,8 @@ from exactformer.learning.ensembles import (
 )
 from exactformer.learning.ensembles.data import RowOrder
 from exactformer.learning.ensembles.models.base import generators
-from exactformer.learning.ensembles.training import train as training_module
-from exactformer.learning.ensembles.training.capture import repeated
 from exactformer.learning.ensembles.training.memory import sequence_bytes, weight_bytes
+from tests.examples import examples
 from tests.learning.plain_attention import PlainAttention
 
 EPSILON = 1e-2
@@ -94,7 +93,7 @@ def test_training_is_that_of_torch(changes):
 
 
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=4), st.integers(0, 9))
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_models_train_together_as_they_train_alone(heads, seed):
     x, y = sample(seed=seed)
     protocol = replace(SHORT, seed=seed, patience=3, least_gain=0.05)
@@ -272,31 +271,6 @@ def test_losses_over_pieces_are_those_of_the_whole():
     expected = (made(x) - y).square().mean(dim=(1, 2)).detach()
     for rows in (7, 30, 100):
         torch.testing.assert_close(evaluate(made, x, y, rows=rows), expected, rtol=1e-14, atol=0)
-
-
-@pytest.mark.parametrize("finish", [None, "lbfgs"])
-def test_trying_a_step_before_recording_it_leaves_no_trace(finish, monkeypatch):
-    """On a GPU a step is tried, undone and recorded; everything it changes must be undone."""
-
-    def tried(step, state, capture=True):
-        before = [tensor.clone() for tensor in state]
-        for _ in range(3):
-            step()
-        with torch.no_grad():
-            for tensor, value in zip(state, before, strict=True):
-                tensor.copy_(value)
-        return repeated(step, state, capture)
-
-    protocol = replace(SHORT, patience=3, least_gain=0.02, finish=finish, finish_steps=3)
-    x, y = sample()
-    plain, undone = ensemble(2, 3), ensemble(2, 3)
-    expected = train(plain, x, y, protocol)
-    monkeypatch.setattr(training_module, "repeated", tried)
-    found = train(undone, x, y, protocol)
-    assert np.array_equal(found.losses, expected.losses, equal_nan=True)
-    assert np.array_equal(found.steps, expected.steps)
-    for model in range(2):
-        assert_same_weights(plain.weights(model), undone.weights(model), 0)
 
 
 def test_parameters_are_as_they_were_but_for_their_values():

@@ -10,7 +10,6 @@ TINY = {"degree": 1, "epochs": 60, "directions": 6, "learning_rate": (1e-2, 1e-1
 ESTIMATORS = [
     PolynomialAttentionRegressor(),
     PolynomialAttentionRegressor(degree=2),
-    PolynomialAttentionRegressor(degree=1, purpose="prediction"),
     PolynomialAttentionRegressor(degree=1, features=["sin"], loss="huber"),
     PolynomialAttentionRegressor(solver="least-squares"),
     PolynomialAttentionRegressor(solver="sgd", random_state=0, **TINY),

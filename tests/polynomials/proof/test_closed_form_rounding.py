@@ -25,7 +25,8 @@ from exactformer.polynomials.proof.closed_form_rounding import (
 )
 from exactformer.polynomials.proof.literal_rounding import OverflowsError, RoundingBound
 from exactformer.polynomials.proof.magnitudes import CoordinateSizes
-from exactformer.polynomials.run.closed_form import Basis, FusedForm
+from exactformer.polynomials.run.closed_form import GROUP, Basis, FusedForm, roundings
+from tests.polynomials.run.test_closed_form_module import additions_of_the_kernel
 
 ROOM = Fraction(1, 2**40)
 rng = np.random.default_rng(1)
@@ -179,6 +180,21 @@ def test_the_sum_over_tokens_errs_by_its_formula(name: str, scale: Fraction, bas
             exact += Fraction(to.unit) * (whole + 2 * exact) + Fraction(to.tiny)
         assert bound is not None
         assert_is(bound, exact)
+
+
+def test_the_bound_of_many_tokens_covers_the_tree_of_the_compiled_kernel() -> None:
+    """With 256 tokens its tree is deeper than torch's groups, and must stay in the bound with them."""
+    n, to, domain = 256, FORMATS["float32"], Ball(1)
+    ones = Matrix.of(n, 1, {(i, 0): Fraction(1) for i in range(n)})
+    form = FusedForm(ones, (), (ones,), (Fraction(0),))
+    deepest = max(additions_of_the_kernel(n))
+    assert deepest > roundings(GROUP) + n // GROUP - 1
+    T = Upper([above(Fraction(1))] * n)
+    terms = _horner(*_tables(ones, to), T, _feature_errors(form, domain, to), to)
+    summed = gamma(deepest + 1, to) * sum(fractions(terms.absolute))
+    bound = fused_bound(form, [Fraction(1)] * n, domain, to).executed
+    assert bound is not None
+    assert Fraction(bound) >= sum(fractions(terms.error)) + summed
 
 
 @pytest.mark.parametrize("a", [1, 2, 5, 40, 127])

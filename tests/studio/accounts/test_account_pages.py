@@ -8,23 +8,18 @@ from typing import Any
 
 import pytest
 
+from exactformer.studio.accounts import service as accounts
 from exactformer.studio.app import create_app
+from exactformer.studio.errors import BusyError
 from exactformer.studio.settings import Settings
-from tests.studio.support.people import PASSWORD, People
+from tests.studio.support.forms import TOKEN, Forms, form_of, send
+from tests.studio.support.people import PASSWORD, People, Person
 from tests.studio.support.servers import settings_of
 
 
-def token_in(page: Any) -> str:
-    """The token a form of the page carries."""
-    found = re.search(r'name="csrf_token" value="([^"]+)"', page.text)
-    assert found, page.text
-    return found[1]
-
-
 def fill_in(client: Any, path: str, **fields: str) -> Any:
-    """Open a form and send it, as a browser without scripts does."""
-    token = token_in(client.get(path))
-    return client.post(path, data=fields | {"csrf_token": token})
+    """Open a form and send it."""
+    return send(Person("visitor", client), path, **fields)
 
 
 @pytest.fixture
@@ -40,11 +35,11 @@ def test_the_first_to_register_is_told_that_she_becomes_admin_and_does(fresh: Se
         assert "becomes its <strong>admin</strong>" in client.get("/register").text
         answer = fill_in(client, "/register", handle="ada", password=PASSWORD, name="Ada")
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
-        assert client.get("/api/v1/session").json()["role"] == "admin"
+        assert '<span class="badge badge--accent">admin</span>' in client.get("/account").text
         client.cookies.clear()
         assert "admin</strong>" not in client.get("/register").text
         fill_in(client, "/register", handle="grace", password=PASSWORD)
-        assert client.get("/api/v1/session").json()["role"] == "reader"
+        assert '<span class="badge badge--accent">reader</span>' in client.get("/account").text
 
 
 def test_who_logs_in_goes_on_to_where_she_was(client: Any, people: People) -> None:
@@ -53,7 +48,7 @@ def test_who_logs_in_goes_on_to_where_she_was(client: Any, people: People) -> No
     assert page.status_code == 401
     assert 'value="/account?done=name"' in page.text
     form = {"handle": handle, "password": PASSWORD, "next": "/account?done=name"}
-    answer = client.post("/login", data=form | {"csrf_token": token_in(page)})
+    answer = client.post("/login", data=form | {"csrf_token": form_of(page, "/login")[TOKEN]})
     assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=name")
 
 
@@ -92,13 +87,15 @@ def test_wrong_handle_and_wrong_password_are_one_refusal(client: Any, people: Pe
     unknown = fill_in(client, "/login", handle="nobody-here", password="wrong password")
     told = [re.search(r'role="alert">([^<]+)', answer.text) for answer in (known, unknown)]
     assert known.status_code == unknown.status_code == 422
+    (kept,) = [fields for action, fields in Forms(unknown.text).found if action == "/login"]
+    assert (kept["handle"], kept["password"]) == (["nobody-here"], [""])
     assert [match and match[1] for match in told] == ["the handle or the password is wrong"] * 2
 
 
 def test_htmx_goes_on_to_any_path_of_this_site(client: Any, people: People) -> None:
     reader = people.reader
     form = {"handle": reader.handle, "password": PASSWORD, "next": "/papers/☃?q=a b"}
-    token = token_in(client.get("/login"))
+    (token,) = form_of(client.get("/login"), "/login")[TOKEN]
     client.headers["HX-Request"] = "true"
     answer = client.post("/login", data=form | {"csrf_token": token})
     assert (answer.status_code, answer.headers["HX-Redirect"]) == (204, "/papers/%E2%98%83?q=a%20b")
@@ -111,7 +108,7 @@ def test_fields_of_unreasonable_length_are_refused(client: Any) -> None:
 
 def test_a_disabled_account_cannot_log_in(client: Any, people: People) -> None:
     reader = people.reader
-    people.admin.client.patch(f"/api/v1/users/{reader.id}", json={"disabled": True})
+    send(people.admin, "/admin/users", f"/admin/users/{reader.id}/disabled", disabled=True)
     assert fill_in(client, "/login", handle=reader.handle, password=PASSWORD).status_code == 422
 
 
@@ -122,6 +119,7 @@ def test_a_name_is_changed_and_shown(people: People) -> None:
     page = client.get(answer.headers["location"]).text
     assert "The name is changed." in page
     assert "Emmy &lt;Noether&gt;" in page
+    assert "Emmy &lt;Noether&gt;" in client.get(f"/readers/{people.reader.handle}").text
     assert client.post("/account/name", data={"name": " "}).status_code == 422
 
 
@@ -181,3 +179,22 @@ def test_weak_hashes_are_renewed_when_their_owner_logs_in(
     fill_in(client, "/login", handle=reader.handle, password=PASSWORD)
     with app.state.database.session() as db:
         assert not is_outdated(db.get_one(User, reader.id).password_hash)
+
+
+@pytest.mark.parametrize(("part", "field"), [("name", "name"), ("password", "password")])
+def test_nothing_is_stored_where_the_answer_says_so(
+    client: Any, people: People, monkeypatch: pytest.MonkeyPatch, part: str, field: str
+) -> None:
+    def busy(*_: Any, **__: Any) -> None:
+        raise BusyError("nothing of this request was stored")
+
+    reader = people.reader
+    monkeypatch.setattr(accounts, "rename", busy)
+    monkeypatch.setattr(accounts, "change_password", busy)
+    fields = {field: "a horse of another name"} | (
+        {"present": PASSWORD} if part == "password" else {}
+    )
+    answer = send(reader, "/account", f"/account/{part}", **fields)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert "a horse of another name" not in reader.client.get("/account").text
+    assert fill_in(client, "/login", handle=reader.handle, password=PASSWORD).status_code == 303

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.studio.support.browsers import Visit
 from tests.studio.support.people import People
-from tests.studio.support.worlds import said, three_papers
+from tests.studio.support.worlds import shelved, three_papers
 
 
 @pytest.fixture
@@ -35,9 +35,7 @@ def test_annotate_and_order_with_the_keyboard(
     visit: Visit, live_people: People, papers: list[Any]
 ) -> None:
     reader = live_people.new()
-    shelf = said(reader, "POST", "/collections", json={"title": "Ordered"})["id"]
-    for paper in papers:
-        said(reader, "POST", f"/collections/{shelf}/items", json={"slug": paper.slug})
+    shelf = shelved(reader, "Ordered", [paper.slug for paper in papers])
     page = visit.page(reader)
     page.goto(f"/collections/{shelf}")
 
@@ -67,8 +65,7 @@ def test_a_shared_link_works_for_everybody_until_it_is_taken_back(
     visit: Visit, live_people: People, papers: list[Any]
 ) -> None:
     reader = live_people.new()
-    shelf = said(reader, "POST", "/collections", json={"title": "Shared shelf"})["id"]
-    said(reader, "POST", f"/collections/{shelf}/items", json={"slug": papers[1].slug})
+    shelf = shelved(reader, "Shared shelf", [papers[1].slug])
     owner, visitor = visit.page(reader), visit.page()
     owner.goto(f"/collections/{shelf}")
     owner.get_by_role("button", name="Share by link").click()
@@ -84,19 +81,6 @@ def test_a_shared_link_works_for_everybody_until_it_is_taken_back(
     owner.get_by_text("Only you see this collection.").wait_for()
     assert visitor.goto(link).status == 404
     visit.expect("status of 404")
-
-
-@pytest.mark.slow
-def test_a_collection_can_be_deleted(visit: Visit, live_people: People) -> None:
-    reader = live_people.new()
-    shelf = said(reader, "POST", "/collections", json={"title": "Short-lived"})["id"]
-    page = visit.page(reader)
-    page.goto(f"/collections/{shelf}")
-    page.get_by_text("Title and description").click()
-    page.get_by_text("Delete this collection").click()
-    page.get_by_role("button", name="Yes, delete it").click()
-    page.wait_for_url("**/collections")
-    assert page.get_by_text("Short-lived").count() == 0
 
 
 def test_a_form_that_is_on_its_way_is_not_sent_again(reader_page: Any) -> None:

@@ -128,15 +128,9 @@ def test_the_map_says_when_the_studio_does_not_answer(visit, works):
 
 
 @pytest.mark.slow
-def test_search_focus_and_path_need_no_reload(page, works):
+def test_search_and_focus_need_no_reload(page, works):
     open_map(page, node=works["paper"])
     page.evaluate("window.stayed = true")
-    page.fill("#map-q", "the end of")
-    page.click("[data-found-list] >> text=Path")
-    page.wait_for_url(f"**to={works['far']}*")
-    page.locator("[data-status]", has_text="2 steps apart").wait_for()
-    page.click("[data-status] >> text=Leave the path")
-    page.wait_for_url(lambda address: "to=" not in address)
     page.fill("#map-q", "mapova")
     page.wait_for_selector("[data-found] >> text=Zuzana Mapová")
     page.keyboard.press("ArrowDown")
@@ -144,8 +138,7 @@ def test_search_focus_and_path_need_no_reload(page, works):
     page.wait_for_url(re.compile(f"node={works['person']}"))
     assert page.evaluate("window.stayed")
     page.go_back()
-    page.go_back()
-    page.locator("[data-status]", has_text="2 steps apart").wait_for()
+    expect(page.locator("[data-heading]")).to_have_text("Around The centre of <it>")
 
 
 @pytest.mark.slow
@@ -177,7 +170,7 @@ def test_colours_follow_the_scheme_and_nothing_of_the_drawing_is_styled_inline(p
     ("size", "scheme"), [(None, "light"), (PHONE, "dark")], ids=["desk", "phone"]
 )
 def test_the_map_is_accessible_and_fits(visit, works, size, scheme):
-    page = open_map(visit.page(size=size, scheme=scheme), node=works["paper"], to=works["far"])
+    page = open_map(visit.page(size=size, scheme=scheme), node=works["paper"])
     for tab in ("#tab-drawing", "#tab-list"):
         page.click(tab)
         assert accessibility(page) == []
@@ -195,5 +188,5 @@ def test_without_scripts_the_list_leads_everywhere(visit, works):
     expect(page.locator("[data-node^=claim]")).to_have_count(0)
     page.fill("#map-q", "the end of")
     page.click("button:text('Find')")
-    page.click("[data-found-list] >> text=Path")
-    expect(page.locator("[data-summary]")).to_contain_text("3 steps apart")
+    page.click("[data-found]")
+    expect(page.locator("[data-heading]")).to_have_text("Around The end of <it>")

@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 
 from tests.studio.support.browsers import Visit
 from tests.studio.support.people import People
+from tests.studio.support.worlds import done
 
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 
@@ -18,8 +19,8 @@ def test_a_follower_is_told_reads_it_and_the_number_goes(visit: Visit, live_peop
     page.get_by_label("The whole paper").check()
     page.get_by_role("button", name="Save").click()
     page.get_by_role("heading", name="Attention Enables Zero").wait_for()
-    answer = {"body": f"@{follower.handle} <b>look</b> at #table-1"}
-    writer.client.post(f"/api/v1{FANG}/comments", json=answer)
+    body = f"@{follower.handle} <b>look</b> at #table-1"
+    done(writer, FANG, f"{FANG}/comments", body=body)
     page.reload()
     menu = page.locator("details.menu > summary").first
     expect(menu.locator(".count")).to_contain_text("1")

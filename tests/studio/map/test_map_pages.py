@@ -1,4 +1,4 @@
-"""The map's pages and its API say the same, hold their state in the address, and refuse politely."""
+"""The map's pages say what its slices hold, hold their state in the address, and refuse politely."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy import select
 
 from exactformer.studio.library.tables import Paper
+from exactformer.studio.map.relations import KINDS, Key
+from exactformer.studio.map.slices import explore
 from tests.studio.support.map_library import CLAIMS, add_works
 
 
@@ -30,15 +32,16 @@ def test_without_a_node_the_map_begins_at_the_paper_with_most_claims(client, wor
     assert "<it>" not in page.text
 
 
-def test_list_and_api_show_the_same_nodes_and_edges(client, works):
-    page = client.get("/map/slice", params={"node": works["paper"], "limit": 60}).text
-    answer = client.get("/api/v1/map", params={"node": works["paper"], "limit": 60}).json()
-    assert nodes(page) == {node["id"] for node in answer["nodes"]}
+def test_list_and_slice_show_the_same_nodes_and_edges(app, client, works):
+    page = client.get("/map/slice", params={"node": works["paper"], "limit": 120}).text
+    with app.state.database.session() as db:
+        found = explore(db, Key.parse(works["paper"]), 1, KINDS, 120)
+    assert nodes(page) == {str(node.key) for node in found.nodes}
     targets = re.findall(r'data-relation="([a-z-]+)" data-target="([a-z]+:\d+)"', page)
-    edges = [(edge["relation"], edge["target"]) for edge in answer["edges"]]
+    edges = [(edge.relation, str(edge.target)) for edge in found.edges]
     assert sorted(targets) == sorted(edges)
     assert ("wrote", works["paper"]) in edges
-    assert answer["left_out"] == {}
+    assert found.left_out == {}
 
 
 def test_what_has_no_room_is_counted_in_words(client, works):
@@ -52,7 +55,7 @@ def test_every_link_of_the_list_leads_to_a_page_that_keeps_the_rest_of_the_state
     asked = {"node": works["paper"], "kinds": "paper,person", "depth": "2"}
     page = client.get("/map", params=asked).text
     links = re.findall(r'href="(/map\?[^"]+)" aria-label="(\w+)', page)
-    assert {word for _, word in links} >= {"Focus", "Path"}
+    assert {word for _, word in links} >= {"Focus"}
     for link, word in links:
         query = parse_qs(urlsplit(link.replace("&amp;", "&")).query)
         assert query["kinds"] == ["paper,person"]
@@ -71,29 +74,16 @@ def test_expanding_shows_more_and_collapsing_leads_back(client, works):
     assert nodes(client.get(collapse[1].replace("&amp;", "&")).text) == nodes(before)
 
 
-def test_a_path_is_shown_in_its_order(client, works):
-    page = client.get("/map", params={"node": works["person"], "to": works["far"]}).text
-    assert "3 steps apart." in page
-    steps = re.findall(r'data-node="([a-z]+:\d+)"[^>]*data-step="(\d)"', page)
-    chain = [works[name] for name in ("person", "paper", "middle", "far")]
-    assert steps == [(node, str(i)) for i, node in enumerate(chain)]
-    answer = client.get("/api/v1/map/path", params={"from": works["person"], "to": works["far"]})
-    assert [node["id"] for node in answer.json()["nodes"]] == chain
-
-
 def test_forms_without_a_script_send_kinds_one_by_one(client, works):
     asked = [("node", works["paper"]), ("kinds", "person"), ("kinds", "topic")]
     page = client.get("/map", params=asked).text
     assert nodes(page) == {works["paper"], works["person"], works["topic"]}
 
 
-def test_nodes_are_found_by_name_with_the_way_to_them(client, works):
+def test_nodes_are_found_by_name(client, works):
     for address in ("/map", "/map/found"):
         page = client.get(address, params={"q": "mapova", "node": works["paper"]}).text
         assert f"/map?node={works['person']}" in page
-        assert f"/map?node={works['paper']}&amp;to={works['person']}" in page
-    items = client.get("/api/v1/map/search", params={"q": "zuzana"}).json()["items"]
-    assert [item["id"] for item in items] == [works["person"]]
     assert "Nothing is called “<b>”" not in client.get("/map/found", params={"q": "<b>"}).text
 
 
@@ -110,9 +100,9 @@ def test_nodes_are_found_by_name_with_the_way_to_them(client, works):
         ({"expanded": ",".join(f"claim:{i}" for i in range(1, 22))}, 422),
     ],
 )
-def test_what_cannot_be_shown_is_refused_by_pages_and_api_alike(client, works, query, status):
+def test_what_cannot_be_shown_is_refused(client, works, query, status):
     asked = {"node": works["paper"]} | query
-    for address in ("/map", "/map/slice", "/api/v1/map"):
+    for address in ("/map", "/map/slice"):
         assert client.get(address, params=asked).status_code == status, address
 
 
@@ -140,7 +130,6 @@ def test_pages_of_people_with_a_session_are_not_shared(people, client, works):
 def test_claims_have_the_colour_of_their_verdict_and_titles_their_formulas(client):
     page = client.get("/map", params={"node": "paper:1", "kinds": ["paper", "claim"], "limit": 200})
     entries = re.findall(r'data-kind="claim"[^>]*data-tone="(\w+)"', page.text)
-    assert {"accent", "warn"} <= set(entries)
-    assert "claim, statements hold, numbers differ" in page.text
+    assert {"good", "warn"} <= set(entries)
+    assert "claim, numbers differ" in page.text
     assert not re.findall(r'data-short="[^"]*\$', page.text)
-    assert '<span class="math">f_1^*</span>' in page.text

@@ -88,6 +88,7 @@ def test_of_first_reviews_at_once_one_is_written_and_the_others_are_given_back(d
     assert count(database, Review) == count(database, ReviewVersion) == 1
 
 
+@pytest.mark.postgres
 def test_without_the_lock_of_writers_postgresql_itself_keeps_one_review(postgres):
     """Two transactions that both see no review: the unique key decides, not the order."""
     database = Database(postgres.new_database())

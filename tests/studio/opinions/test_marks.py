@@ -8,16 +8,17 @@ import pytest
 
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import ConflictError, InvalidError, LoginNeededError, NotFoundError
-from exactformer.studio.opinions import comments, moderation, quick, reviews
+from exactformer.studio.opinions import comments, moderation, reviews
 from exactformer.studio.opinions.comments import COMMENTS, CommentDraft
 from exactformer.studio.opinions.quick import Useful
 from exactformer.studio.opinions.reviews import REVIEWS, ReviewDraft
-from exactformer.studio.opinions.tables import CommentMark, ReviewMark
 from exactformer.studio.opinions.threads import discussion, single
 from exactformer.studio.opinions.views import show_comments
 from exactformer.studio.security.actor import VISITOR
 from exactformer.studio.settings import Rate
+from tests.studio.support.forms import send
 from tests.studio.support.shelves import SLUG, add_paper
+from tests.studio.support.worlds import commented
 
 REVIEW = ReviewDraft(summary="A clean construction.")
 HTMX = {"HX-Request": "true"}
@@ -70,7 +71,6 @@ def test_what_is_hidden_cannot_be_marked_and_has_its_marks_when_shown_again(desk
         kind.mark(desk.db, desk.admin, text.id, True)
     with pytest.raises(NotFoundError):
         kind.mark(desk.db, desk.bob, text.id, True)
-    assert quick.marked(desk.db, desk.curator, 10).items == ()
     moderation.decide(desk.db, desk.curator, flag.id, "open")
     assert kind.useful(desk.db, VISITOR, text.id) == Useful(1)
 
@@ -147,26 +147,11 @@ def test_the_most_useful_comments_come_first_and_replies_break_ties(desk):
     assert alone.total == 7
 
 
-def test_one_finds_what_one_has_marked(desk):
-    review, comment = write(desk, REVIEWS), write(desk, COMMENTS)
-    REVIEWS.mark(desk.db, desk.bob, review.id, True)
-    COMMENTS.mark(desk.db, desk.bob, comment.id, True)
-    found = quick.marked(desk.db, desk.bob, 10)
-    assert {(each.kind, each.id, each.paper) for each in found.items} == {
-        ("review", review.id, "fang"),
-        ("comment", comment.id, "fang"),
-    }
-    assert quick.marked(desk.db, desk.bob, 1, 1).items == found.items[1:]
-    assert (found.total, quick.marked(desk.db, desk.ada, 10).total) == (2, 0)
-    assert (desk.count(ReviewMark), desk.count(CommentMark)) == (1, 1)
-
-
 @pytest.fixture
 def comment(app, people):
     """The number of a comment of the reader's, on a paper of its own."""
     add_paper(app)
-    path = f"/api/v1/papers/{SLUG}/comments"
-    return people.reader.client.post(path, json={"body": "A remark."}).json()["id"]
+    return commented(people.reader, people.reader.client.get(f"/papers/{SLUG}"), body="A remark.")
 
 
 def test_the_form_leads_back_and_htmx_gets_the_button(people, comment):
@@ -183,22 +168,11 @@ def test_the_form_leads_back_and_htmx_gets_the_button(people, comment):
 
 
 def test_authors_and_visitors_see_the_count_and_no_button(people, comment):
-    people.other.client.put(f"/api/v1/comments/{comment}/useful")
+    send(people.other, f"/comments/{comment}", f"/comments/{comment}/useful", on=True)
     for person in (people.reader, people.visitor):
         page = person.client.get(f"/papers/{SLUG}").text
         assert "Useful to 1 reader" in page
         assert f"useful-comment-{comment}" not in page
-
-
-def test_programs_mark_read_and_take_back(people, comment):
-    path = f"/api/v1/comments/{comment}"
-    client = people.other.client
-    assert client.put(f"{path}/useful").json() == {"count": 1, "mine": True}
-    assert client.get(path).json()["useful"] == {"count": 1, "mine": True}
-    assert people.visitor.client.get(f"{path}/useful").json() == {"count": 1, "mine": False}
-    (mark,) = client.get("/api/v1/useful").json()["items"]
-    assert (mark["kind"], mark["id"], mark["paper"]) == ("comment", comment, SLUG)
-    assert client.delete(f"{path}/useful").json() == {"count": 0, "mine": False}
 
 
 def test_marks_need_the_token_and_have_a_rate(app, people, comment):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
 from exactformer.studio.opinions.threads import DEPTH
 from exactformer.studio.settings import Rate
+from tests.studio.support.forms import follow, send
 from tests.studio.support.markup_rules import violations
 from tests.studio.support.shelves import SLUG, add_paper
+from tests.studio.support.worlds import number_in
 
 PAPER = f"/papers/{SLUG}"
 HTMX = {"HX-Request": "true"}
@@ -40,6 +43,11 @@ def comment(person, body="A remark.", **more):
     return int(
         post(person, f"{PAPER}/comments", body=body, **more).headers["Location"].rsplit("-", 1)[1]
     )
+
+
+def review_of(person):
+    """The number of somebody's review, from the page that lists them."""
+    return number_in(page(person, f"{PAPER}/reviews"), 'id="review-')
 
 
 def hide(people, kind, number):
@@ -84,8 +92,34 @@ def test_a_form_sent_twice_changes_nothing_more(people):
     for _ in range(2):
         post(people.reader, f"{PAPER}/vote", value="1")
         post(people.reader, f"{PAPER}/collect", title="Shelf")
-    votes = people.visitor.client.get(f"/api/v1{PAPER}/votes").json()
-    assert votes == {"likes": 1, "dislikes": 0, "mine": 0}
+    text = page(people.visitor, PAPER)
+    assert "1 like<" in text
+    assert "0 dislikes<" in text
+
+
+def test_votes_reactions_and_saves_are_taken_back_by_the_same_buttons(people):
+    def press(path, **data):
+        return follow(people.reader, send(people.reader, PAPER, f"{PAPER}/{path}", **data)).text
+
+    for path, data, shown in (
+        ("vote", {"value": 1}, "Like <b>1</b>"),
+        ("vote", {"value": -1}, "Dislike <b>1</b>"),
+        ("reaction", {"show": "unclear"}, "unclear <b>1</b>"),
+        ("save", {"on": True}, "Saved <b>1</b>"),
+    ):
+        pressed = press(path, **data).partition(shown)[0].rpartition("<button")[2]
+        assert 'aria-pressed="true"' in pressed
+    assert f'href="{PAPER}"' in page(people.reader, "/collections")
+    for path, data, shown in (
+        ("vote", {"value": 0}, "Dislike <b>0</b>"),
+        ("reaction", {"withdraw": "unclear"}, "unclear</button>"),
+        ("save", {"on": False}, "Save <b>0</b>"),
+    ):
+        assert shown in press(path, **data)
+    assert f'href="{PAPER}"' not in page(people.reader, "/collections")
+    post(people.reader, f"{PAPER}/vote", 422, value=2)
+    post(people.reader, f"{PAPER}/reaction", 422, show="boring")
+    post(people.reader, "/papers/none/vote", 404, value=1)
 
 
 def test_a_review_is_written_shown_edited_and_compared(people):
@@ -96,11 +130,24 @@ def test_a_review_is_written_shown_edited_and_compared(people):
     form = page(people.reader, f"{PAPER}/review")
     assert 'name="revision" value="1"' in form
     post(people.reader, f"{PAPER}/review", **REVIEW | {"concerns": "Depth.", "revision": 1})
-    number = people.visitor.client.get(f"/api/v1{PAPER}/reviews").json()["items"][0]["id"]
+    number = review_of(people.reader)
     history = page(people.visitor, f"/reviews/{number}/history")
     assert "<del>Width</del><ins>Depth</ins>." in history
     page(people.visitor, f"/reviews/{number}")
     page(people.visitor, f"/reviews/{number}/history?before=7", expected=404)
+    post(people.reader, f"/reviews/{number}/delete")
+    page(people.curator, f"/reviews/{number}", expected=404)
+    assert "deleted" in page(people.reader, f"/reviews/{number}")
+    done = follow(people.reader, send(people.reader, f"{PAPER}/review"))  # what stood there
+    assert "Depth." in done.text
+    assert 'name="revision" value="3"' in page(people.reader, f"{PAPER}/review")
+
+
+def test_a_second_review_is_refused_and_given_back(people):
+    post(people.reader, f"{PAPER}/review", **REVIEW)
+    refused = post(people.reader, f"{PAPER}/review", 409, summary="My second thought")
+    assert "My second thought</textarea>" in refused.text
+    assert 'name="revision" value="1"' in refused.text
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX])
@@ -160,7 +207,7 @@ def test_parts_for_htmx_name_where_they_go(people):
     client = people.reader.client
     first = client.post(f"{PAPER}/comments", data={"body": "One"}, headers=HTMX)
     assert first.headers["HX-Retarget"] == "#discussion"
-    number = client.get(f"/api/v1{PAPER}/comments").json()["items"][0]["id"]
+    number = number_in(first.text, 'id="comment-')
     data = {"body": "Two", "parent_id": number}
     second = client.post(f"{PAPER}/comments", data=data, headers=HTMX)
     assert second.headers["HX-Retarget"] == f"#answers-{number}"
@@ -190,6 +237,8 @@ def test_filters_by_kind_and_claim(people):
     assert "Something else" not in page(people.visitor, f"{PAPER}/discussion?kind=caveat")
     assert "Something else" not in page(people.visitor, f"{PAPER}/discussion?claim=table-1")
     assert "No comments of this kind" in page(people.visitor, f"{PAPER}/discussion?kind=question")
+    text = page(people.visitor, f"{PAPER}/discussion?kind=caveat")
+    assert set(re.findall(r'class="badge kind kind--\w+">(\w+)<', text)) == {"caveat"}
     page(people.visitor, f"{PAPER}/discussion?kind=rant", expected=422)
 
 
@@ -197,7 +246,7 @@ def test_hidden_words_never_reach_others(people):
     number = comment(people.reader, f"{SECRET} #table-1")
     comment(people.other, "an answer", parent_id=number)
     post(people.reader, f"{PAPER}/review", summary=SECRET)
-    review = people.reader.client.get(f"/api/v1{PAPER}/reviews").json()["items"][0]["id"]
+    review = review_of(people.reader)
     hide(people, "comment", number)
     hide(people, "review", review)
     readable = [
@@ -208,15 +257,13 @@ def test_hidden_words_never_reach_others(people):
         f"/readers/{people.reader.handle}",
         f"/comments/{number + 1}",
         f"/comments/{number + 1}/answer",
-        f"/api/v1{PAPER}/reviews",
-        f"/api/v1{PAPER}/comments",
+        PAPER,
     ]
     closed = [
         f"/{kind}s/{number}{page}"
         for kind, number in (("comment", number), ("review", review))
         for page in ("", "/history", "/flag")
     ]
-    closed += [f"/api/v1/comments/{number}", f"/api/v1/reviews/{review}/versions"]
     closed += [f"/comments/{number}/answer", f"/comments/{number}/edit"]
     for stranger in (people.visitor, people.other):
         for path in readable:
@@ -229,6 +276,8 @@ def test_hidden_words_never_reach_others(people):
             answer = stranger.client.get(path)
             assert answer.status_code in (401, 404)
             assert SECRET not in answer.text
+        found, nothing = (page(stranger, f"/papers?q={word}") for word in (SECRET, "plugh"))
+        assert found.count("entry__title") == nothing.count("entry__title") == 0
     for reader in (people.reader, people.curator):
         for path in (f"{PAPER}/discussion", f"{PAPER}/reviews"):
             assert SECRET in page(reader, path)
@@ -286,6 +335,28 @@ def test_a_collection_from_the_first_paper_to_the_withdrawn_link(people, app, pa
     assert "Renamed" in page(people.reader, "/collections")
     post(people.reader, f"{place}/delete")
     page(people.reader, place, expected=404)
+    assert "Renamed" not in page(people.reader, "/collections")
+
+
+def test_a_collection_is_exported_in_its_order_to_those_who_may_read_it(people, app):
+    other = add_paper(app, "another-paper")
+    place = post(people.reader, "/collections", title="Räume & Töne").headers["Location"]
+    for slug in (SLUG, "another-paper"):
+        post(people.reader, f"/papers/{slug}/collect", add=place.rsplit("/", 1)[1])
+    post(people.reader, f"{place}/items/{other}/move", position=0)
+    for stranger, status in ((people.visitor, 401), (people.other, 404), (people.admin, 404)):
+        page(stranger, f"{place}/export?format=bibtex", status)
+    post(people.reader, f"{place}/sharing", visibility="link")
+    token = page(people.reader, place).split("/c/")[1].split('"')[0]
+    shared = f"/c/{token}/export"
+    for person, path in ((people.reader, f"{place}/export"), (people.visitor, shared)):
+        for form in ("json", "bibtex"):
+            answer = person.client.get(f"{path}?format={form}")
+            assert answer.status_code == 200
+            assert "raume-tone." in answer.headers["Content-Disposition"]
+            assert answer.text.index("Another paper") < answer.text.index("A paper to talk about")
+    post(people.reader, f"{place}/sharing", visibility="private")
+    page(people.visitor, shared, 404)
 
 
 def test_the_preview_is_what_the_page_would_show(people):
@@ -316,7 +387,7 @@ def test_writing_has_a_pace(app, people):
     assert "Retry-After" in refused.headers
     comment(people.other)
     assert people.reader.client.post("/preview", data={"text": "x"}).status_code == 200
-    assert people.reader.client.post("/api/v1/markup", json={"text": "x"}).status_code == 429
+    assert people.reader.client.post("/preview", data={"text": "x"}).status_code == 429
 
 
 def test_a_reader_has_a_page(people):

@@ -126,14 +126,6 @@ def test_deleting_and_writing_anew_does_not_unhide(desk):
     assert review.state == "hidden"
 
 
-def test_putting_writes_edits_and_restores(desk):
-    review = reviews.put(desk.db, desk.ada, desk.paper, FIRST)
-    reviews.put(desk.db, desk.ada, desk.paper, SECOND)
-    reviews.remove(desk.db, desk.ada, review.id)
-    reviews.put(desk.db, desk.ada, desk.paper, FIRST)
-    assert texts(desk, review) == [FIRST.summary, SECOND.summary, FIRST.summary]
-
-
 @pytest.mark.parametrize(
     ("change", "error"),
     [

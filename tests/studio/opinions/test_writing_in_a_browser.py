@@ -12,6 +12,7 @@ from tests.studio.support.browsers import (
     wait_for_held,
 )
 from tests.studio.support.people import Person
+from tests.studio.support.worlds import listed, shelved
 
 WORDS = "half a thought, $x^2$"
 
@@ -20,8 +21,7 @@ WORDS = "half a thought, $x^2$"
 def address(live_server):
     """The page of a paper."""
     with live_server.client() as client:
-        found = client.get("/api/v1/papers", params={"limit": 1}).json()["items"]
-    return f"/papers/{found[0]['slug']}"
+        return listed(client.get("/papers"))[0]
 
 
 @pytest.fixture
@@ -184,11 +184,8 @@ def test_of_two_windows_the_second_is_told_and_loses_nothing(page, address, visi
 def test_a_shelf_is_ordered_by_dragging_and_by_keys(page, address, writer):
     from playwright.sync_api import expect
 
-    client = writer.client
-    slugs = [each["slug"] for each in client.get("/api/v1/papers?limit=2").json()["items"]]
-    number = client.post("/api/v1/collections", json={"title": "Shelf"}).json()["id"]
-    for slug in slugs:
-        client.post(f"/api/v1/collections/{number}/items", json={"slug": slug})
+    papers = [address.rpartition("/")[2] for address in listed(writer.client.get("/papers"))]
+    number = shelved(writer, "Shelf", papers[:2])
     page.goto(f"/collections/{number}")
     titles = page.locator(".item h3")
     first, second = titles.all_inner_texts()

@@ -31,6 +31,7 @@ from exactformer.studio.security.rates import Rates
 from exactformer.studio.settings import Rate
 
 API = "/api/v1/playground"
+SCRIPT = "programs/script.py"
 ASKED = {
     "p": "x^2 - 1/3 x y",
     "radius": "3/2",
@@ -161,20 +162,28 @@ def test_reading_says_where_the_error_is(studio: Any) -> None:
         ("sequences/journey", {"input": "1,2"}, "finite numbers"),
         ("couplings", {"kernel": "drawn", "drawing": "1"}, "a drawing is"),
         ("couplings", {"parameter": "nan"}, "parameter"),
-        ("programs", {"program": "x = tokens\ny = x.f\ny"}, "the name alone (line 2, character 5)"),
         (
-            "programs",
+            SCRIPT,
+            {"program": "x = tokens\ny = x.f\ny"},
+            "the name alone (line 2, character 5)",
+        ),
+        (
+            SCRIPT,
             {"program": "x" * (LONGEST_PROGRAM + 1)},
             "program: at most",
         ),
-        ("programs", {"max_length": 11}, "max_length"),
-        ("programs", {"vocabulary": "abcdefghijklmnop"}, "16 tokens; the playground's limit is 12"),
-        ("programs", {"vocabulary": "aa"}, "twice"),
-        ("programs", {"vocabulary": " "}, "at least one token"),
-        ("programs", {"program": "tokens + 1"}, "+ takes numbers"),
-        ("programs", {"attention": "causal"}, "does not see the length"),
-        ("programs/run", {"input": "abd"}, "not in the vocabulary"),
-        ("programs/run", {"input": "abcabca"}, "proven up to 6"),
+        (SCRIPT, {"max_length": 11}, "max_length"),
+        (
+            SCRIPT,
+            {"vocabulary": "abcdefghijklmnop"},
+            "16 tokens; the playground's limit is 12",
+        ),
+        (SCRIPT, {"vocabulary": "aa"}, "twice"),
+        (SCRIPT, {"vocabulary": " "}, "at least one token"),
+        (SCRIPT, {"program": "tokens + 1"}, "+ takes numbers"),
+        (SCRIPT, {"attention": "causal"}, "does not see the length"),
+        (SCRIPT, {"input": "abd"}, "not in the vocabulary"),
+        (SCRIPT, {"input": "abcabca"}, "proven up to 6"),
     ],
 )
 def test_wrong_input_is_refused_in_words(

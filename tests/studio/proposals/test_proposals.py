@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from exactformer.studio.errors import ConflictError, ForbiddenError, InvalidError, LoginNeededError
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
 from exactformer.studio.proposals import service
-from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.security.actor import VISITOR
 from tests.studio.support.desks import fill_desk
 
 BIBTEX = "@article{n, title = {Notes on $x^2$}, author = {Noether, Emmy}, year = 1921}"
-ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><entry>
-<id>http://arxiv.org/abs/1706.03762v5</id><title>Attention is all</title>
-<published>2017-06-12</published>
-<author><name>Ashish Vaswani</name></author></entry></feed>"""
-CSL = b'{"type": "article-journal", "title": "A law", "author": [{"literal": "E. Noether"}]}'
-
-
-@dataclass(frozen=True)
-class Library(Fetcher):
-    """Fetches from a table, and notes what it was asked for."""
-
-    answers: dict[str, bytes] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-
-    def fetch(self, address: str) -> bytes:
-        self.asked.append(address)
-        if address not in self.answers:
-            raise InvalidError("There is no such record.")
-        return self.answers[address]
-
-
-OFF = Fetcher()
 
 
 @pytest.mark.parametrize(
@@ -49,15 +24,15 @@ OFF = Fetcher()
         ("https://example.org/paper", {"url": "https://example.org/paper"}),
     ],
 )
-def test_an_identifier_is_kept_and_nothing_is_fetched(desk, pasted, fields):
-    reading = service.read(desk.db, OFF, f"  {pasted}\n")
+def test_an_identifier_is_kept_and_the_rest_is_filled_in_by_hand(desk, pasted, fields):
+    reading = service.read(desk.db, f"  {pasted}\n")
     assert fields.items() <= reading.fields.items()
     assert "by hand" in reading.note
     assert "title" not in reading.fields
 
 
 def test_a_record_fills_in_everything(desk):
-    reading = service.read(desk.db, OFF, BIBTEX)
+    reading = service.read(desk.db, BIBTEX)
     assert (reading.fields["title"], reading.fields["year"]) == ("Notes on $x^2$", 1921)
     assert (reading.paper, reading.note) == (None, "")
 
@@ -69,50 +44,30 @@ def test_a_record_fills_in_everything(desk):
         ("javascript:alert(1)", "is not an arXiv id"),
         ("file:///etc/passwd", "is not an arXiv id"),
         ("hello", "is not an arXiv id"),
-        ("hello there", "none of the formats"),
+        ("hello there", "neither BibTeX nor JSON"),
         (BIBTEX + BIBTEX.replace("{n,", "{m,"), "one at a time"),
         ("x" * 20_001, "the limit is 20,000"),
     ],
 )
 def test_what_names_no_paper_is_refused(desk, pasted, why):
     with pytest.raises(InvalidError, match=why):
-        service.read(desk.db, OFF, pasted)
+        service.read(desk.db, pasted)
 
 
 def test_what_is_here_already_is_shown(desk):
     desk.paper.arxiv_id = "1706.03762"
     desk.db.flush()
-    assert service.read(desk.db, OFF, "arXiv:1706.03762v3").paper is desk.paper
+    assert service.read(desk.db, "arXiv:1706.03762v3").paper is desk.paper
     known = "@misc{a, title = {Something}, eprint = {1706.03762}, archivePrefix = {arXiv}}"
-    assert service.read(desk.db, OFF, known).paper is desk.paper
+    assert service.read(desk.db, known).paper is desk.paper
     with pytest.raises(ConflictError, match="has this paper already"):
         service.propose(desk.db, desk.bob, {"title": "x", "arxiv_id": "1706.03762"})
-
-
-def test_ids_are_looked_up_where_the_owner_allows_it(desk):
-    arxiv = f"https://{service.ARXIV}/api/query?id_list=1706.03762"
-    doi = f"https://{service.CROSSREF}/works/10.1000%2Fa%3Fb/transform/"
-    doi += "application/vnd.citationstyles.csl+json"
-    some = Library(hosts=(service.ARXIV,), answers={arxiv: ATOM, doi: CSL})
-    reading = service.read(desk.db, some, "1706.03762")
-    assert (reading.fields["title"], reading.fields["arxiv_id"]) == (
-        "Attention is all",
-        "1706.03762",
-    )
-    assert "fetches nothing" in service.read(desk.db, some, "10.1000/a?b").note
-    assert some.asked == [arxiv]
-    both = Library(hosts=(service.ARXIV, service.CROSSREF), answers={doi: CSL})
-    reading = service.read(desk.db, both, "10.1000/a?b")
-    assert (reading.fields["title"], reading.fields["doi"]) == ("A law", "10.1000/a?b")
-    missing = service.read(desk.db, both, "1706.03762")
-    assert missing.fields["arxiv_id"] == "1706.03762"
-    assert missing.note == "There is no such record. Fill in the rest by hand."
 
 
 def test_readers_propose_and_curators_decide(library):
     desk = fill_desk(library)
     papers = desk.count(Paper)
-    fields = service.read(desk.db, OFF, BIBTEX).fields
+    fields = service.read(desk.db, BIBTEX).fields
     proposal = service.propose(desk.db, desk.bob, fields)
     other = service.propose(desk.db, desk.bob, {"title": "Spam"})
     assert desk.count(Paper) == papers
@@ -128,7 +83,7 @@ def test_readers_propose_and_curators_decide(library):
     (declined, accepted) = notices.listing(desk.db, desk.bob, 10).items
     assert (declined.title, declined.href) == ("Spam", "/proposals")
     assert accepted.href == f"/papers/{proposal.paper.slug}"
-    assert "paper.import" in desk.actions()
+    assert "paper.add" in desk.actions()
 
 
 def test_a_proposal_has_a_title_no_claims_and_a_limit(desk, monkeypatch):

@@ -14,7 +14,8 @@ from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import BusyError, DatabaseError
 from exactformer.studio.opinions.tables import Vote
 from exactformer.studio.storage import engine, migrations
-from exactformer.studio.storage.engine import Database, parse_address
+from exactformer.studio.storage.dialects import parse_address
+from exactformer.studio.storage.engine import Database
 from tests.waiting import PATIENCE
 
 

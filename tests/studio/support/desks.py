@@ -106,7 +106,7 @@ def open_library(original: sqlite3.Connection | None = None) -> Iterator[Session
 
 def make_search_index(connection: Connection) -> None:
     """Make the empty index of full-text search, as the migration does."""
-    made = import_module("exactformer.studio.storage.migrations.versions.0002_search")
+    made = import_module("exactformer.studio.storage.migrations.versions.0001_tables")
     sqlite = connection.dialect.name == "sqlite"
     for statement in made.SQLITE if sqlite else made.POSTGRESQL:
         connection.exec_driver_sql(statement)

@@ -6,11 +6,9 @@ request does happens in one transaction of one connection, which is never kept.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-
-from exactformer.studio.web.shared_pages import SharedPages
 
 
 class Forgetting:
@@ -56,10 +54,3 @@ class Forgetting:
     def close(self) -> None:
         """Give the connection back."""
         self._connection.close()
-
-
-class NothingShared(SharedPages):
-    """Pages in a world that forgets: its versions go back, so no page is kept."""
-
-    def kept(self, key: Hashable, version: Hashable) -> None:
-        """Keep none."""

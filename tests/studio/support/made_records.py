@@ -16,7 +16,6 @@ ARXIV = st.sampled_from(["2202.12166", "1912.10077", "math/0309136", "2101.00001
 KEYS = st.one_of(
     st.builds("doi:10.1000/{}".format, st.integers(1, 99)),
     st.builds("arxiv:{}".format, ARXIV),
-    st.builds("openalex:W{}".format, st.integers(1, 99)),
 )
 AUTHORS = st.fixed_dictionaries(
     {"name": NAMES},
@@ -28,10 +27,10 @@ AUTHORS = st.fixed_dictionaries(
 CLAIMS = st.fixed_dictionaries(
     {
         "anchor": st.from_regex(r"\A[a-z][a-z0-9-]{0,20}\Z"),
-        "kind": st.sampled_from(["theorem", "table", "figure", "statement"]),
+        "kind": st.sampled_from(["theorem", "table", "figure", "text"]),
         "title": NAMES,
     },
-    optional={"statement": LINES, "experiment": st.just("fang-table-1"), "checked_by": LINES},
+    optional={"statement": LINES, "ledger": st.just("fang-2022/table-1")},
 )
 FIELDS = st.fixed_dictionaries(
     {"title": NAMES},
@@ -43,7 +42,6 @@ FIELDS = st.fixed_dictionaries(
         "open_access": st.booleans(),
         "doi": st.builds("10.1000/x{}".format, st.integers(1, 10**6)),
         "arxiv_id": ARXIV,
-        "openalex_id": st.builds("W{}".format, st.integers(1, 10**6)),
         "url": ADDRESSES,
         "code_url": ADDRESSES,
         "code_note": LINES,

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from tests.studio.support.forms import TOKEN, form_of
+
 PASSWORD = "correct horse battery staple"
 ROLES = ("reader", "curator", "admin")
 _counter = itertools.count(1)
@@ -36,8 +38,8 @@ class Person:
     csrf: str = ""
 
     def take_session(self) -> Person:
-        """Ask for a session, as a visitor's forms need one, too."""
-        self.csrf = self.client.get("/api/v1/session").json()["csrf_token"]
+        """Open a form that begins a session, as a visitor's forms need one, too."""
+        (self.csrf,) = form_of(self.client.get("/login"), "/login")[TOKEN]
         self.client.headers["X-CSRF-Token"] = self.csrf
         return self
 

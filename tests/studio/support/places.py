@@ -27,7 +27,6 @@ class Place:
 
 PLACES = [
     Place("home", "/"),
-    Place("api", "/api"),
     Place("login", "/login"),
     Place("register", "/register"),
     Place("papers", "/papers"),
@@ -64,8 +63,6 @@ PLACES = [
     Place("sequences", "/playground/sequences", ready="#scene svg"),
     Place("couplings", "/playground/couplings", ready="#modes svg"),
     Place("programs", "/playground/programs?library=induction&step=1", ready=".pg-player strong"),
-    Place("imports", "/imports", "importer"),
-    Place("import-preview", "/imports/{pending}", "importer"),
     Place("moderation", "/moderation", "curator"),
     Place("audit", "/audit", "curator"),
     Place("account", "/account", "reader"),
@@ -88,6 +85,5 @@ VIEWS = [
     Place("polynomial-shape", "/playground/polynomial?x=0.6,-0.3#shape", ready="#surface canvas"),
     Place("sequences-journey", "/playground/sequences?step=5#journey", ready="#scene svg"),
     Place("couplings-values", "/playground/couplings#lost", ready="#modes svg"),
-    Place("map-path", "/map?node=paper:{paper_id}&to=institution:1", ready="canvas"),
 ]
 """Other parts of the same pages, for pictures."""

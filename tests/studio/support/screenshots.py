@@ -1,4 +1,4 @@
-"""Pictures of every page in both colour schemes, for the guide: `make screenshots`.
+"""Pictures of pages for the guide: `make screenshots`.
 
 They are taken of a fresh studio with a little life in it, and their colours are reduced to a
 palette, which keeps each below 150 kB.
@@ -24,6 +24,11 @@ FOLDER = Path(__file__).resolve().parents[3] / "docs" / "assets" / "studio"
 SIZE = {"width": 1200, "height": 800}
 FREQUENT = 128
 LARGEST = 150_000
+SHOWN = frozenset(
+    "home polynomial-inside polynomial-shape sequences-journey couplings-values programs paper "
+    "paper-claims claim paper-opinions paper-reviews paper-discussion map propose moderation".split()
+)
+"""Pictures that the guide has."""
 
 
 def small_picture(data: bytes) -> bytes:
@@ -41,7 +46,7 @@ def small_picture(data: bytes) -> bytes:
     return kept.getvalue()
 
 
-def take(page: Page, place: Place, world: World, scheme: str) -> None:
+def take(page: Page, place: Place, world: World) -> None:
     """Open a page and keep its picture."""
     page.goto(place.address(world))
     page.locator(place.ready).first.wait_for()
@@ -50,13 +55,13 @@ def take(page: Page, place: Place, world: World, scheme: str) -> None:
         part.evaluate("element => element.scrollIntoView()")
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(300)
-    target = FOLDER / f"{place.name}-{scheme}.png"
+    target = FOLDER / f"{place.name}.png"
     target.write_bytes(small_picture(page.screenshot()))
 
 
 def main(names: list[str]) -> None:
-    """Take the pictures of some pages, or of all."""
-    places = [place for place in PLACES + VIEWS if not names or place.name in names]
+    """Take some of the pictures, or all."""
+    places = [place for place in PLACES + VIEWS if place.name in (names or SHOWN)]
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         database, log = f"sqlite:///{folder}/studio.db", Path(folder) / "log"
@@ -65,20 +70,17 @@ def main(names: list[str]) -> None:
             with (
                 server.people() as people,
                 sync_playwright() as playwright,
-                progress("Taking pictures", 2 * len(places)) as done,
+                progress("Taking pictures", len(places)) as done,
             ):
                 browser = playwright.chromium.launch(
                     executable_path=browser_program(), args=["--no-sandbox", "--hide-scrollbars"]
                 )
-                visit, world, count = Visit(browser, server.url), build(people), 0
-                for scheme in ("light", "dark"):
-                    for place in places:
-                        person = world.person(place.who)
-                        page = visit.page(person, scheme=scheme, size=SIZE)
-                        take(page, place, world, scheme)
-                        page.context.close()
-                        count += 1
-                        done(count)
+                visit, world = Visit(browser, server.url), build(people)
+                for count, place in enumerate(places, 1):
+                    page = visit.page(world.person(place.who), scheme="light", size=SIZE)
+                    take(page, place, world)
+                    page.context.close()
+                    done(count)
                 browser.close()
         finally:
             server.stop()

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +20,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.studio.support.clusters import own_port
 from tests.studio.support.people import People
 from tests.waiting import PATIENCE, wait_until
 
@@ -26,6 +27,27 @@ ROOT = Path(__file__).resolve().parents[3]
 # So many requests come from one address in the tests that the limits for people would be in the way,
 # and so would those on time where a machine is busy.
 GENEROUS = (100_000, 1)
+_held: list[socket.socket] = []
+
+
+def own_port() -> int:
+    """A port of the loopback interface that no other process is given while this one lives.
+
+    A server may take seconds to start, and the system gives a port that is merely free to the next
+    connection. It keeps a bound one, on which servers may listen, as they allow for reuse.
+    """
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    _held.append(probe)
+    port: int = probe.getsockname()[1]
+    return port
+
+
+@atexit.register
+def _release() -> None:
+    for probe in _held:
+        probe.close()
 
 
 def settings_of(*, generous: bool = True, **asked: Any) -> Any:
@@ -86,7 +108,7 @@ class Server:
     def _answers(self, client: httpx.Client) -> bool:
         assert self.process.poll() is None, self.log.read_text()
         try:
-            return client.get("/api/v1/session").status_code == 200
+            return client.get("/login").status_code == 200
         except httpx.TransportError:
             return False
 

@@ -1,32 +1,18 @@
-"""A studio with life in it, made through the API: opinions of several people, everything once.
+"""A studio with life in it, made through its forms: opinions of several people, everything once.
 
 The first reader is the owner of what `World` names; others agree, answer and complain.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.studio.support.forms import Forms, follow, send
 from tests.studio.support.people import People, Person
 
-API = "/api/v1"
-BIBTEX = b"""
-@article{yun2020,
-  title   = {Are Transformers universal approximators of sequence-to-sequence functions?},
-  author  = {Yun, Chulhee and Bhojanapalli, Srinadh and Rawat, Ankit Singh},
-  year    = {2020},
-  eprint  = {1912.10077},
-  archivePrefix = {arXiv}
-}
-@article{shannon1948,
-  title   = {A Mathematical Theory of Communication},
-  author  = {Shannon, Claude E.},
-  journal = {Bell System Technical Journal},
-  year    = {1948},
-  doi     = {10.1002/j.1538-7305.1948.tb01338.x}
-}
-"""
 REVIEW = {
     "summary": "Every token carries a direction $\\xi_k$. A *hard* maximum selects the token itself, "
     "and a block multiplies what it holds by $\\xi_k \\cdot x$ once more. Powers of linear forms "
@@ -57,34 +43,56 @@ class World:
     owner: Person
     reader: Person
     curator: Person
-    importer: Person
     admin: Person
     slug: str
     paper_id: int
     other_slug: str
-    third_slug: str
     review: int
     comment: int
     collection: int
     token: str
     flag: int
-    pending: int
     proposal: int
     user: int
     handle: str
     topic: str
 
     def person(self, who: str) -> Person | None:
-        """Who looks: the owner, the importer, or somebody of a role; nobody for a visitor."""
+        """Who looks: the owner, or somebody of a role; nobody for a visitor."""
         found: Person | None = None if who == "visitor" else getattr(self, who)
         return found
 
 
-def said(person: Person, method: str, path: str, **content: Any) -> Any:
-    """What the API answers, which must agree."""
-    answer = person.client.request(method, API + path, **content)
-    assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text}"
-    return answer.json() if answer.content else None
+def done(person: Person, page: Any, action: str = "", **values: Any) -> Any:
+    """Send a form, which must be accepted; the page it leads to."""
+    return follow(person, send(person, page, action, **values))
+
+
+def shelved(person: Person, title: str, papers: Iterable[str]) -> int:
+    """Begin a collection and put papers into it; its number."""
+    shelf = number_in(str(done(person, "/collections", title=title).url), "/collections/")
+    for paper in papers:
+        done(person, f"/papers/{paper}", f"/papers/{paper}/collect", add=shelf)
+    return shelf
+
+
+def commented(person: Person, page: Any, **values: Any) -> int:
+    """Write a comment in the form of a page; its number."""
+    action = next(to for to, _ in Forms(page.text).found if to.endswith("/comments"))
+    answer = send(person, page, action, **values)
+    return number_in(answer.headers["location"], "#comment-")
+
+
+def number_in(text: str, before: str) -> int:
+    """The first number that stands directly behind something."""
+    found = re.search(f"{re.escape(before)}(\\d+)", text)
+    assert found, (before, text)
+    return int(found[1])
+
+
+def listed(page: Any) -> list[str]:
+    """The addresses of the papers on a page that lists some."""
+    return re.findall(r'entry__title"><a href="(/papers/[^"]+)"', page.text)
 
 
 def three_papers(database: Any) -> list[Any]:
@@ -103,63 +111,52 @@ def build(people: People) -> World:
     """Let people live here for a while."""
     ada, emmy, sofia = (people.new("reader", handle) for handle in ("ada", "emmy", "sofia"))
     curator, admin = people.new("curator", "mary"), people.new("admin", "grace")
-    paper, other, third = three_papers(people.database)
+    paper, other, _ = three_papers(people.database)
     here = f"/papers/{paper.slug}"
     for person, value, kinds in (
         (ada, 1, ("surprising", "useful")),
         (emmy, 1, ("useful", "foundational")),
         (sofia, -1, ("unclear",)),
     ):
-        said(person, "PUT", f"{here}/votes", json={"value": value})
+        done(person, here, f"{here}/vote", value=value)
         for kind in kinds:
-            said(person, "PUT", f"{here}/reactions/{kind}")
-    said(ada, "PUT", f"{here}/saves")
-    said(emmy, "PUT", f"{here}/saves")
-    review = said(ada, "POST", f"{here}/reviews", json=REVIEW)
-    changed = REVIEW | {
-        "concerns": f"{REVIEW['concerns']} float64 has room to spare up to radius 10."
-    }
-    said(ada, "PUT", f"/reviews/{review['id']}", json=changed | {"revision": 1})
-    said(emmy, "POST", f"{here}/reviews", json={"summary": "Clear and short.", "confidence": 2})
-    comments = [
-        said(person, "POST", f"{here}/comments", json={"kind": kind, "body": body})
+            done(person, here, f"{here}/reaction", show=kind)
+    for person in (ada, emmy):
+        done(person, here, f"{here}/save", on=True)
+    done(ada, f"{here}/review", **REVIEW)
+    changed = f"{REVIEW['concerns']} float64 has room to spare up to radius 10."
+    review = number_in(done(ada, f"{here}/review", concerns=changed).text, "/reviews/")
+    done(emmy, f"{here}/review", summary="Clear and short.", confidence=2)
+    question, _, caveat = (
+        commented(person, person.client.get(here), kind=kind, body=body)
         for person, (kind, body) in zip((ada, emmy, sofia), COMMENTS, strict=True)
-    ]
-    clearer = {"kind": "question", "body": f"{COMMENTS[0][1]} Or is there a better spread?"}
-    said(ada, "PUT", f"/comments/{comments[0]['id']}", json=clearer | {"revision": 1})
-    answer = {"body": ANSWER, "parent_id": comments[0]["id"]}
-    said(emmy, "POST", f"{here}/comments", json=answer)
-    shelf = said(ada, "POST", "/collections", json=SHELF)
-    for each, note in ((paper, "Start here."), (other, "")):
-        item = {"slug": each.slug, "note": note}
-        said(ada, "POST", f"/collections/{shelf['id']}/items", json=item)
-    shelf = said(ada, "PATCH", f"/collections/{shelf['id']}", json={"visibility": "link"})
-    flag = said(
-        emmy,
-        "POST",
-        f"/comments/{comments[2]['id']}/flags",
-        json={"reason": "Belongs to another paper."},
     )
-    pending = said(curator, "POST", "/imports", files={"file": ("reading.bib", BIBTEX)})
-    proposal = said(ada, "POST", "/proposals", json={"text": PROPOSED})
-    said(ada, "PUT", f"{here}/follows", json={"paper": True, "claims": ["table-1"]})
+    clearer = f"{COMMENTS[0][1]} Or is there a better spread?"
+    done(ada, f"/comments/{question}/edit", body=clearer)
+    commented(emmy, emmy.client.get(f"/comments/{question}/answer"), body=ANSWER)
+    shelf = shelved(ada, SHELF["title"], (paper.slug, other.slug))
+    place = f"/collections/{shelf}"
+    done(ada, place, **SHELF)
+    done(ada, place, f"{place}/items/{paper.id}/note", note="Start here.")
+    shared = done(ada, place, f"{place}/sharing", visibility="link").text
+    done(emmy, f"/comments/{caveat}/flag", reason="Belongs to another paper.")
+    record = send(ada, "/propose", what=PROPOSED)
+    done(ada, record, "/proposals")
+    done(ada, f"{here}/follow", paper=True, claims=["table-1"])
     return World(
         owner=ada,
         reader=sofia,
         curator=curator,
-        importer=curator,
         admin=admin,
         slug=paper.slug,
         paper_id=paper.id,
         other_slug=other.slug,
-        third_slug=third.slug,
-        review=review["id"],
-        comment=comments[0]["id"],
-        collection=shelf["id"],
-        token=shelf["token"],
-        flag=flag["id"],
-        pending=pending["id"],
-        proposal=proposal["id"],
+        review=review,
+        comment=question,
+        collection=shelf,
+        token=shared.partition("/c/")[2].partition('"')[0],
+        flag=number_in(curator.client.get("/moderation").text, "/moderation/"),
+        proposal=number_in(curator.client.get("/proposals").text, "/proposals/"),
         user=sofia.id or 0,
         handle=ada.handle,
         topic=paper.topics[0].slug,

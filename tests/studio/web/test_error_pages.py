@@ -1,4 +1,4 @@
-"""Refusals say the same to everybody: JSON to programs, a page to people, a part to htmx."""
+"""Refusals say the same to everybody: a page to people, a part to htmx, JSON to our scripts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from exactformer.studio import errors
 from exactformer.studio.errors import StudioError
+from tests.studio.support.forms import problem
 from tests.studio.support.people import People
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
@@ -75,20 +76,30 @@ def test_slow_down_says_when_to_come_back(refusing: TestClient) -> None:
 
 
 def test_what_is_invalid_is_named(people: People) -> None:
-    for query in ("limit=0", "limit=101", "offset=-1", "limit=x"):
-        answer = people.admin.client.get(f"/api/v1/users?{query}")
+    for address in ("/admin/users?page=0", "/papers?year=-1", "/papers?page=x", "/map?limit=201"):
+        answer = people.admin.client.get(address)
         assert answer.status_code == 422
-        where = query.partition("=")[0]
-        assert answer.json()["error"]["message"].startswith(f"{where}: ")
+        name = address.partition("?")[2].partition("=")[0]
+        assert problem(answer).startswith(f"{name}: ")
 
 
-def test_bodies_that_are_no_json_or_hold_odd_text_are_refused(people: People) -> None:
+def test_bodies_that_are_no_form_or_hold_odd_text_are_refused(people: People) -> None:
     client = people.visitor.take_session().client
-    headers = {"Content-Type": "application/json"}
-    for body in (b"{", b"[]", b"null", b'"x"', b'{"handle": "a\\u0000b", "password": "x"}'):
-        answer = client.post("/api/v1/session", content=body, headers=headers)
-        assert answer.status_code == 422, body
-        assert answer.json()["error"]["status"] == 422
-    for body in (b'{"handle": "\\ud800", "password": "x"}', b"\xff\xfe", b"[" * 100_000):
-        answer = client.post("/api/v1/session", content=body, headers=headers)
-        assert 400 <= answer.status_code < 500, body[:20]
+    plain, parts = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
+    part = b'--b\r\nContent-Disposition: form-data; name="handle"\r\n\r\n'
+    for kind, body in (
+        (plain, b"handle=a%00b&password=x"),
+        (plain, b"handle=%ed%a0%80&password=x"),
+        (plain, b"\xff\xfe"),
+        (plain, b"handle=a&" * 5000),
+        (parts, b"handle=a"),
+        (parts, part + b"a"),
+        (parts, part + b"a\0b\r\n--b--\r\n"),
+        (parts, (part + b"a\r\n") * 5000 + b"--b--\r\n"),
+        ("multipart/form-data", part + b"a\r\n--b--\r\n"),
+        ("application/json", b'{"handle": "a", "password": "x"}'),
+        ("application/json", b"[" * 100_000),
+    ):
+        answer = client.post("/login", content=body, headers={"Content-Type": kind})
+        assert 400 <= answer.status_code < 500, (kind, body[:80])
+        assert problem(answer), (kind, body[:80])

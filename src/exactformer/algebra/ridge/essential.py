@@ -13,7 +13,8 @@ from random import Random
 
 from flint import fmpq, fmpq_mpoly
 
-from exactformer.algebra.ridge.vectors import pivots, row_space
+from exactformer.algebra.ridge.form import Direction, Ridges
+from exactformer.algebra.ridge.vectors import pivots, primitive, row_space
 from exactformer.algebra.ring import Exponents, ring
 
 _FEW = 50
@@ -53,6 +54,20 @@ def essential(
         if lines and own.compose(*lines, ctx=ring(dimension)) != polynomial:
             return None  # an unlucky prime; without lines all derivatives vanish
     return forms, kept
+
+
+def lifted(ridges: Ridges, forms: list[Gradient]) -> Ridges:
+    """Return ridges in z = Lx as ridges in x, along the directions v·L."""
+    in_x: dict[Direction, dict[int, fmpq]] = {}
+    for v, powers in ridges.items():
+        vector = [
+            sum((c * form[j] for c, form in zip(v, forms, strict=True)), start=fmpq(0))
+            for j in range(len(forms[0]))
+        ]
+        direction = primitive(vector)
+        factor = next(a / b for a, b in zip(vector, direction, strict=True) if b)
+        in_x[direction] = {s: c * factor**s for s, c in powers.items()}
+    return in_x
 
 
 def linear(form: Sequence[fmpq]) -> fmpq_mpoly:

@@ -42,7 +42,6 @@ def fit(
     header: Annotated[str | None, typer.Option("--names")] = None,
     missing: str = "raise",
     degree: str = "auto",
-    purpose: str = "discovery",
     loss: str = "squared",
     features: str | None = None,
     solver: str = "sparse",
@@ -61,20 +60,15 @@ def fit(
 ) -> None:
     """Find the polynomial law behind a table: formula, errors, residuals, and a certified model.
 
-    A folder of CSV or Parquet files, or a file larger than --memory-limit, is not brought into memory:
-    its numbers are stored once in the temporary folder (TMPDIR), and passes are made over blocks of
-    rows. The law is the same. --purpose prediction, --loss and --features need all rows in memory.
+    A file larger than --memory-limit is refused, with the line that samples its rows.
 
     Args:
-        data: A CSV or Parquet file, one row per observation, or a folder of them; - reads standard
-            input.
+        data: A CSV or Parquet file, one row per observation; - reads standard input.
         target: The column to predict; several with commas.
         columns: Columns to predict it from, separated by commas; all others if absent.
         header: Names of all columns, for a CSV file without a header.
         missing: Rows with a missing value: raise, or drop to leave them out.
         degree: Total degree, or auto.
-        purpose: discovery: few terms that are certain, with intervals. prediction: the least error on
-            rows left out; coefficients may be shrunk, without intervals.
         loss: squared; huber draws rows far from the law in; trimmed leaves them out.
         features: Functions to apply to every column besides powers, separated by commas: sin, cos, exp,
             log, sqrt, tanh, atan, abs, 1/x.
@@ -85,20 +79,18 @@ def fit(
             of the noise if absent.
         epochs: For sgd: passes over the data.
         device: For sgd: cpu or cuda.
-        seed: For sgd, and for the folds of --purpose prediction: the seed.
+        seed: For sgd: the seed.
         report: Write one HTML page about the law here (.html).
     """
     from exactformer.algebra.limits import MAX_VARIABLES
-    from exactformer.learning.laws.parameters import beyond_blocks, check_parameters
+    from exactformer.learning.laws.parameters import check_parameters
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
-    from exactformer.learning.laws.streamed.folders import is_large, large_table
     from exactformer.learning.laws.tables import Wanted, read_table
 
     limit = in_bytes(memory_limit)
     wanted = Wanted(names(target) or [], names(columns), names(header), missing, most=MAX_VARIABLES)
     regressor = PolynomialAttentionRegressor(
         _degree(degree),
-        purpose=purpose,
         loss=loss,
         features=names(features),
         solver=solver,
@@ -115,20 +107,8 @@ def fit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_parameters(regressor)
-        if is_large(data, limit):
-            if (needy := beyond_blocks(regressor)) is not None:
-                option = needy.replace("_", "-")
-                raise InputError(
-                    f"--{option} needs all rows in memory, and {data} is read in blocks. Leave "
-                    f"--{option} out, or give one file within --memory-limit"
-                )
-            with large_table(data, wanted, not as_json) as (blocks, table):
-                rows, columns_of = blocks.rows, list(table.features.columns)
-                regressor.fit_blocks(blocks, columns_of, single, wanted.targets)
-        else:
-            table = read_table(data, wanted, limit)
-            rows = len(table.targets)
-            regressor.fit(table.features, table.targets.iloc[:, 0] if single else table.targets)
+        table = read_table(data, wanted, limit)
+        regressor.fit(table.features, table.targets.iloc[:, 0] if single else table.targets)
         if out is not None:
             regressor.model_.save(out)
     told = [str(w.message) for w in caught]
@@ -145,12 +125,12 @@ def fit(
         from exactformer.learning.laws.report import law_page
 
         certificate = "" if out is None else str(regressor.model_.certificate)
-        page = law_page(regressor, table, rows, notes, certificate)
+        page = law_page(regressor, table, notes, certificate)
         write_bytes(page.encode(), report)
     if as_json:
-        print_json(_contents(regressor, table, rows, notes), out, plot, report)
+        print_json(_contents(regressor, table, notes), out, plot, report)
     else:
-        _show(regressor, table, rows, notes, residuals)
+        _show(regressor, table, notes, residuals)
         print_saved(out, plot, report)
 
 
@@ -163,9 +143,7 @@ def _degree(text: str) -> int | Literal["auto"]:
         raise InputError(f"--degree {text}: give a whole number from 1, or auto") from None
 
 
-def _contents(
-    law: PolynomialAttentionRegressor, table: Table, rows: int, notes: list[str]
-) -> dict[str, Any]:
+def _contents(law: PolynomialAttentionRegressor, table: Table, notes: list[str]) -> dict[str, Any]:
     """Return all of a law for machines; lists by target where there are several."""
     import numpy as np
 
@@ -181,7 +159,7 @@ def _contents(
         "variables": dict(zip(law.variables_, columns, strict=True)),
         "terms": json.loads(terms),
         "degree": law.degree_,
-        "rows": rows,
+        "rows": len(table.targets),
         "r2": np.asarray(law.r2_).tolist(),
         "noise": np.asarray(law.noise_).tolist(),
         "box": dict(zip(columns, law.box_.tolist(), strict=True)),
@@ -193,7 +171,6 @@ def _contents(
 def _show(
     law: PolynomialAttentionRegressor,
     table: Table,
-    rows: int,
     notes: list[str],
     residuals: NDArray[Any],
 ) -> None:
@@ -207,7 +184,7 @@ def _show(
     def say(text: str, style: str = "") -> None:
         screen.print(Text(text, style=style), soft_wrap=True)
 
-    targets, some = list(table.targets.columns), len(table.targets)
+    targets, rows = list(table.targets.columns), len(table.targets)
     single = len(targets) == 1
     for place, target in enumerate(targets):
         formula, r2, noise = (
@@ -221,8 +198,7 @@ def _show(
             f"\nR² {r2:.6g}   noise {noise:.4g} (standard deviation)   "
             f"{rows:,} rows   terms up to degree {law.degree_} considered"
         )
-        shown = "" if some == rows else f" of {some:,} rows"
-        say(f"\nResiduals{shown}\n{histogram(residuals[:, place])}\n")
+        say(f"\nResiduals\n{histogram(residuals[:, place])}\n")
     for column, (low, high) in zip(table.features.columns, law.box_, strict=True):
         say(f"  {column} from {low:.6g} to {high:.6g}")
     say("Extrapolation begins outside these ranges, and there the model refuses.")

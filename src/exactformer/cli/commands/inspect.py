@@ -43,42 +43,45 @@ def inspect(
 ) -> None:
     """Show what a model is: its counts, dimensions and layers, and its certificate.
 
-    A polynomial's counts are compared with the theorem's formulas, and --plot draws its matrices and
-    attention; of a program it draws the circuit. A model that cannot be proven is shown too;
-    exactformer certify leaves with 1 there.
+    A polynomial's counts are compared with the theorem's formulas; of a program --plot draws the
+    circuit. A model that cannot be proven is shown too; exactformer certify leaves with 1 there.
 
     Args:
         matrices: Print every matrix, entry by entry, exactly.
-        at: An input, e.g. 0.5,-1 (sequences: token after token). Prints the trace of the model at it,
-            or draws its attention with --plot, which takes a random one otherwise.
+        at: An input, e.g. 0.5,-1 (sequences: token after token). Prints the trace of the model at it.
     """
-    from exactformer.cli.support.descriptions import model_facts, name_of, read_blueprint
+    from exactformer.cli.support.families import name_of, read_blueprint
     from exactformer.cli.support.panels import NOT_PROVEN, add_certificate, facts_grid, row
     from exactformer.core.loading import family_of
 
     family = family_of(file)
-    if family != "polynomials":
-        for option, given in (("--matrices", matrices), ("--plot", plot)):
-            if given and (family, option) != ("programs", "--plot"):
-                raise InputError(
-                    f"{option} shows models of polynomials, and {file} holds a {name_of(family)} "
-                    "model; --json gives its layers, --at its trace"
-                )
+    for option, given, shown in (
+        ("--matrices", matrices, "polynomials"),
+        ("--plot", plot is not None, "programs"),
+    ):
+        if given and family != shown:
+            raise InputError(
+                f"{option} shows models of {shown}, and {file} holds a {name_of(family)} model; "
+                "--json gives its layers, --at its trace"
+            )
     blueprint = read_blueprint(file)
     model, problem = _proven(file, in_bytes(memory_limit))
     if problem is not None and (plot is not None or at is not None):
         raise problem
-    drawn = {} if plot is None else _plot(model, family, plot, at)
-    trace = None if at is None or "at" in drawn else _trace(model, family, at)
+    if plot is not None:
+        from exactformer.figures import circuit_figure, save_figure
+
+        save_figure(circuit_figure(model), plot)
+    trace = None if at is None else _trace(model, family, at)
     if as_json:
         certificate = None if model is None else model.certificate.to_dict()
-        data = {"family": family, **model_facts(blueprint)}
+        data = {"family": family, **blueprint.facts()}
         if family == "polynomials":
             data |= _polynomial_data(blueprint, matrices)
         data |= {"certificate": certificate, "problem": None if problem is None else str(problem)}
         if trace is not None:
             data["trace"] = {name: tensor.tolist() for name, tensor in trace.items()}
-        print_json(data | drawn, plot)
+        print_json(data, plot)
         return
     screen = console()
     _show(family, blueprint, screen)
@@ -92,8 +95,6 @@ def inspect(
         from exactformer.cli.support.matrices import print_matrices
 
         print_matrices(blueprint, screen)
-    if drawn:
-        screen.print(f"Attention drawn at {drawn['at']}")
     print_saved(plot)
     if trace is not None:
         from exactformer.cli.support.matrices import print_trace
@@ -112,21 +113,6 @@ def _proven(file: Path, memory_limit: int) -> tuple[Any, ExactformerError | None
         return model, None
     except (CertificationError, SizeError) as error:
         return None, error
-
-
-def _plot(model: Any, family: str, plot: Path, at: str | None) -> dict[str, Any]:
-    """Draw a model, and return where it is shown at work, if it is."""
-    from exactformer.core.domain import points_in_domain
-    from exactformer.figures import architecture_figure, circuit_figure, save_figure
-
-    if family == "programs":
-        save_figure(circuit_figure(model), plot)
-        return {}
-    blueprint = model.blueprint
-    random = points_in_domain(1, blueprint.domain, len(blueprint.variables))[0]
-    point = random.tolist() if at is None else coordinates(at)
-    save_figure(architecture_figure(model, point), plot)
-    return {"at": point}
 
 
 def _trace(model: Any, family: str, at: str) -> Trace:
@@ -176,11 +162,10 @@ def _show(family: str, blueprint: Any, screen: Console) -> None:
     if family == "polynomials":
         _show_polynomial(blueprint, screen)
         return
-    from exactformer.cli.support.descriptions import rows_of
     from exactformer.cli.support.panels import facts_grid, row
 
     rows = facts_grid()
-    for name, value in rows_of(blueprint).items():
+    for name, value in blueprint.rows().items():
         row(rows, name, value)
     row(rows, "dimensions", " | ".join(_runs(blueprint.dimensions)))
     screen.print(rows, "")
@@ -189,12 +174,12 @@ def _show(family: str, blueprint: Any, screen: Console) -> None:
 def _show_polynomial(blueprint: Blueprint, screen: Console) -> None:
     from rich.text import Text
 
-    from exactformer.cli.support.descriptions import variable_list
+    from exactformer.algebra.printing import name_list
 
     target = shortened(blueprint.metadata.get("target", "not named"))
     screen.print(Text.assemble("\n", (target, "bold")))
     screen.print(
-        f"on {blueprint.domain}, variables {variable_list(blueprint.variables)}; "
+        f"on {blueprint.domain}, variables {name_list(blueprint.variables) or 'none'}; "
         f"{blueprint.construction} construction\n"
     )
     if "approximation" in blueprint.metadata:

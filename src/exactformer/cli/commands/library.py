@@ -1,26 +1,23 @@
-"""``exactformer library``: papers in and out of the studio's library, without a browser."""
+"""``exactformer library``: papers out of the studio's library, without a browser."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from exactformer.cli.support.options import Force, Json, out_file
-from exactformer.cli.support.output import console, empty_table, print_json, print_saved, shortened
+from exactformer.cli.support.output import print_json, print_saved
 from exactformer.core.whole_files import whole_file
 from exactformer.errors import InputError, needs
 from exactformer.progress import progress
 
 if TYPE_CHECKING:
-    from rich.text import Text
     from sqlalchemy.orm import Session
 
-    from exactformer.studio.library.imports import Item
-    from exactformer.studio.library.records import PaperRecord
     from exactformer.studio.storage.engine import Database
 
 _DatabaseOption = Annotated[
@@ -31,59 +28,8 @@ _DatabaseOption = Annotated[
         "what `exactformer serve` uses.",
     ),
 ]
-Form = Literal["json", "bibtex", "csv"]
+Form = Literal["json", "bibtex"]
 """A format that a library is written in."""
-_SHOWN = 60
-
-
-def import_(
-    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)],
-    database: _DatabaseOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y")] = False,
-    as_json: Json = False,
-) -> None:
-    """Read papers from files, show what would change, and write it once you agree.
-
-    Papers that the library has already are found by DOI, arXiv id, OpenAlex id and title; their gaps
-    are filled, nothing is overwritten. With --json nothing is asked: only --yes writes.
-
-    Args:
-        files: BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export of a library.
-        yes: Write without asking.
-    """
-    with closing(_database(database)) as library:
-        from exactformer.studio.library import imports
-        from exactformer.studio.security.actor import Actor
-
-        read = [_read(path) for path in files]
-        records = [record for _, some in read for record in some]
-        with library.session() as db:
-            items = imports.preview(db, records)
-            papers = [_facts(item) for item in items]
-        if not as_json:
-            _show(papers)
-        changes = any(item.is_new or item.gains or item.citations for item in items)
-        agreed = changes and (yes or (not as_json and typer.confirm("Write this?")))
-        if not agreed:
-            if as_json:
-                print_json({"papers": papers})
-            else:
-                console().print("Nothing was written." if changes else "Nothing to write.")
-            raise typer.Exit(int(changes and not as_json))
-        formats = ", ".join(dict.fromkeys(format for format, _ in read))
-        with library.writing() as db:
-            outcome = imports.write(db, Actor(None, "", "command line", "admin"), formats, records)
-            counts = {
-                "added": len(outcome.added),
-                "completed": len(outcome.filled),
-                "unchanged": outcome.unchanged,
-                "citations": outcome.citations,
-            }
-        if as_json:
-            address = library.url.render_as_string(hide_password=True)
-            print_json({"papers": papers, **counts}, address)
-        else:
-            console().print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
 
 
 def export(
@@ -95,11 +41,9 @@ def export(
     database: _DatabaseOption = None,
     as_json: Json = False,
 ) -> None:
-    """Write the library, a collection or a paper as JSON, BibTeX or CSV.
+    """Write the library, a collection or a paper as JSON or BibTeX.
 
-    The JSON can be imported again without loss. In CSV a cell that begins with =, +, - or @ gets an
-    apostrophe in front, so that no spreadsheet takes it for a formula. --json reports on the file
-    that -o names.
+    The JSON holds everything the library knows of a paper. --json reports on the file that -o names.
 
     Args:
         form: What to write.
@@ -152,53 +96,3 @@ def _database(address: str | None) -> Database:
         from exactformer.studio.database import open_database
         from exactformer.studio.settings import default_database
     return open_database(address or default_database())
-
-
-def _read(path: Path) -> tuple[str, list[PaperRecord]]:
-    from exactformer.studio.errors import StudioError
-    from exactformer.studio.library import formats
-    from exactformer.studio.library.formats.texts import MOST_BYTES
-
-    size = path.stat().st_size
-    if size > MOST_BYTES:
-        raise InputError(f"{path} has {size:,} bytes; the limit is {MOST_BYTES:,}.")
-    try:
-        return formats.read(path.read_bytes())
-    except StudioError as refusal:
-        raise InputError(f"{path}: {refusal}") from None
-
-
-def _facts(item: Item) -> dict[str, Any]:
-    """Return what would happen to one record."""
-    return {
-        "title": item.record.title,
-        "year": item.record.year,
-        "known_as": None if item.paper is None else item.paper.slug,
-        "known_by": item.by,
-        "fills": list(item.gains),
-        "repeats": item.repeats,
-    }
-
-
-def _show(papers: list[dict[str, Any]]) -> None:
-    from rich.text import Text
-
-    table = empty_table("#", "Paper", "Year", "What would happen", ruled=False)
-    for number, paper in enumerate(papers[:_SHOWN], start=1):
-        title = Text(shortened(paper["title"], 70))
-        table.add_row(str(number), title, str(paper["year"] or ""), _happens(paper))
-    console().print(table)
-    if len(papers) > _SHOWN:
-        console().print(f"… and {len(papers) - _SHOWN:,} more")
-
-
-def _happens(paper: dict[str, Any]) -> Text:
-    from rich.text import Text
-
-    if paper["known_as"] is not None:
-        gained = ", ".join(paper["fills"]).replace("_", " ")
-        there = f"is there: {shortened(paper['known_as'], 40)} ({paper['known_by']})"
-        return Text(f"{there}; fills {gained}" if gained else there, style="" if gained else "dim")
-    if paper["repeats"] is not None:
-        return Text(f"repeats #{paper['repeats']}", style="yellow")
-    return Text("new", style="green")

@@ -26,7 +26,6 @@ def serve(
     playground_workers: Annotated[int, typer.Option(min=1, max=64)] = 2,
     secure_cookies: bool = False,
     behind_proxy: bool = False,
-    fetch_from: list[str] | None = None,
     as_json: Json = False,
 ) -> None:
     """Try the constructions in a browser, and read the papers with the evidence for each claim.
@@ -45,8 +44,6 @@ def serve(
         playground_workers: Processes that compute for the playground.
         secure_cookies: Send cookies over https only; for use behind a https proxy.
         behind_proxy: Believe the proxy's headers about where requests come from; never without one.
-        fetch_from: A host from which records of papers are fetched when readers name an id:
-            export.arxiv.org, api.crossref.org. May be given several times; none unless given.
     """
     with needs("studio", "the studio"):
         from exactformer.studio.serving import serve as serve_studio
@@ -61,7 +58,6 @@ def serve(
         playground_workers=playground_workers,
         secure_cookies=secure_cookies,
         behind_proxy=behind_proxy,
-        fetch_hosts=tuple(fetch_from or ()),
         **{name: value for name, value in given.items() if value is not None},
     )
     serve_studio(settings, _print_address if as_json else _announce)

@@ -56,7 +56,6 @@ def spectrum(
     control: str | None = None,
     centred: bool = False,
     heads: bool = False,
-    planes: bool = False,
     plot: Plot = None,
     kind: str = "both",
     layer: int = -1,
@@ -76,7 +75,6 @@ def spectrum(
         control: Also analyse a copy with weights shuffled or reinitialised.
         centred: Subtract the mean key, which a softmax does not see.
         heads: Show every head, not only a line for each layer.
-        planes: Show rotary heads by plane and by distance, layer by layer.
         kind: What to draw: both, violin, decay or needed.
         layer: Layer to draw, from 0; −1 is the last.
         head: Head to draw.
@@ -106,7 +104,7 @@ def spectrum(
     if as_json:
         print_json(result.to_dict(), out, plot)
     else:
-        _show(result, heads, planes)
+        _show(result, heads)
         print_saved(out, plot)
 
 
@@ -131,7 +129,7 @@ def given_inputs(
     return read_arrays(npz, batch_size, limit)
 
 
-def _show(result: Spectrum, every_head: bool, planes: bool) -> None:
+def _show(result: Spectrum, every_head: bool) -> None:
     screen = console()
     first = result.layers[0]
     screen.print(
@@ -146,41 +144,8 @@ def _show(result: Spectrum, every_head: bool, planes: bool) -> None:
     if result.control is not None:
         screen.print("The control, whose weights know nothing:")
         screen.print(_by_head(result.control) if every_head else _by_layer(result.control))
-    if planes and len(result.planes):
-        screen.print("Energy of the scores by the wavelength of planes, in tokens:")
-        screen.print(_by_wavelength(result))
-        screen.print("Attention by distance, in tokens:")
-        screen.print(_by_distance(result))
-    for remark in result.remarks:
-        screen.print(f"{remark[0].upper()}{remark[1:]}.", soft_wrap=True)
     for left in result.left_out:
         screen.print(f"Left out: {left}.")
-
-
-def _by_wavelength(result: Spectrum) -> Table:
-    """Return the share of the energy in planes that turn once in up to 10, 100, 1,000 … tokens."""
-    frame, edges = result.planes, (10, 100, 1_000, 10_000, float("inf"))
-    names = shortened(list(dict.fromkeys(frame["layer"])))
-    labels = [f"≤ {edge:,}" for edge in edges[:-1]]
-    table = empty_table("layer", *labels, "more", right=1, ruled=False)
-    for layer, rows in frame.groupby("layer", sort=False):
-        heads = rows["head"].nunique()
-        below = [rows.loc[rows["wavelength"] <= edge, "share"].sum() / heads for edge in edges]
-        parts = [high - low for low, high in zip([0.0, *below], below, strict=False)]
-        table.add_row(names[str(layer)], *(f"{part:.0%}" for part in parts))
-    return table
-
-
-def _by_distance(result: Spectrum) -> Table:
-    frame = result.distances
-    names = shortened(list(dict.fromkeys(frame["layer"])))
-    ranges = list(dict.fromkeys(zip(frame["from"], frame["to"], strict=True)))
-    labels = [f"{low:,}" if low == high else f"{low:,}–{high:,}" for low, high in ranges]
-    table = empty_table("layer", *labels, right=1, ruled=False)
-    for layer, rows in frame.groupby("layer", sort=False):
-        means = rows.groupby("from")["attention"].sum() / rows["head"].nunique()
-        table.add_row(names[str(layer)], *(f"{means.get(low, 0):.0%}" for low, _ in ranges))
-    return table
 
 
 def _by_layer(result: Spectrum) -> Table:

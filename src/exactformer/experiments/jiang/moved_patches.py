@@ -119,7 +119,6 @@ def _train(
         steps=parameters["fine_steps" if fine else "steps"],
         batch=batch,
         rate=parameters["rate"],
-        capture=False,
     )
 
 

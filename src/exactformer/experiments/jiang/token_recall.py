@@ -76,7 +76,6 @@ def learn_to_name(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
             steps=parameters["steps"],
             batch=parameters["batch"],
             rate=parameters["rate"],
-            capture=parameters["model"] != "lstm",
         )
     with torch.no_grad():
         named = torch.cat([model(part[:, order]).argmax(dim=2) for part in torch.split(test, 250)])

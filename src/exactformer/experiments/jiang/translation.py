@@ -156,5 +156,4 @@ def _train(
         steps=parameters["fine_steps" if fine else "steps"],
         batch=parameters["batch"],
         rate=parameters["rate"],
-        capture=parameters["model"] != "lstm",
     )

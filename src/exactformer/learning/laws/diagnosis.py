@@ -176,8 +176,8 @@ def missed(sample: Sample, output: int, residual: Array, law: Discovered) -> lis
         text += "these terms: more rows, a higher degree=, features= or another column may show it"
     else:
         text = f"{had}, but {explained}. Single terms do not stand out: they are many and weak, nearly "
-        text += "collinear, or decided by a few rows. Try purpose='prediction', a larger "
-        text += "significance=, another degree=, more rows or features="
+        text += "collinear, or decided by a few rows. Try a larger significance=, another degree=, "
+        text += "more rows or features="
     return [Finding(text, True)]
 
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from exactformer.errors import InputError
 from exactformer.learning.laws.diagnosis import LawWarning
-from exactformer.learning.laws.streamed.blocks import beyond_floats, is_dask
-from exactformer.learning.laws.tables import listed
+from exactformer.learning.laws.tables import beyond_floats, listed
 
 _DATES = ("m", "M")
 # Integers and objects.
@@ -29,6 +28,13 @@ def check_inputs(X: Any, **others: Any) -> None:
     have the same labels in another order, that is a warning.
     """
     for name, given in {"X": X, **others}.items():
+        if hasattr(given, "__dask_graph__"):
+            raise InputError(
+                f"{name} is a Dask collection, and laws are found in memory. Sample the rows of the "
+                "table before X and y are taken from it: "
+                "table.sample(frac=0.01, random_state=0).compute() for a data frame, "
+                "table[::100].compute() for an array"
+            )
         if count := _masked(given):
             raise InputError(
                 f"{name} has {count:,} masked value(s), and what is under a mask is not data. Leave "
@@ -53,7 +59,7 @@ def check_inputs(X: Any, **others: Any) -> None:
         for where, values in _columns(name, given):
             _check_values(where, values)
     for name, given in others.items():
-        if all(hasattr(type(part), "iloc") and not is_dask(part) for part in (X, given)):
+        if all(hasattr(type(part), "iloc") for part in (X, given)):
             _check_order(X.index, given.index, name)
 
 
@@ -101,8 +107,6 @@ def _check_order(rows: Any, others: Any, name: str) -> None:
 
 def _columns(name: str, given: Any) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield what may hold such values: columns of a data frame, or all of an array or of lists."""
-    if is_dask(given):
-        return
     if isinstance(given, list | tuple):
         with suppress(ValueError):  # lists of different lengths are refused later
             yield name, np.asarray(given)

@@ -29,17 +29,15 @@ def account(
     solved: Solved,
     fitted: Array,
     names: list[str],
-    significance: float | None,
+    significance: float,
     set_aside: NDArray[np.bool_] | None,
 ) -> list[Finding]:
     """Return what there is to say about the law of one output with these fitted values.
 
     ``significance`` is the level of a discovery, ``set_aside`` the rows that a robust loss set aside.
     """
-    law = None
-    if significance is not None:
-        terms = sum(any(alpha) for alpha in solved.laws[output].powers())
-        law = Discovered(terms, solved.degree, significance, solved.design)
+    terms = sum(any(alpha) for alpha in solved.laws[output].powers())
+    law = Discovered(terms, solved.degree, significance, solved.design)
     used = [names[j] for j in sample.used]
     found = diagnose(sample, output, fitted, used, set_aside=set_aside, discovered=law)
     for step in solved.paths[output]:

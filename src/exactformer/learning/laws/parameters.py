@@ -13,19 +13,14 @@ if TYPE_CHECKING:
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
 SOLVERS = ("sparse", "least-squares", "sgd")
-PURPOSES = ("discovery", "prediction")
-FAMILIES = ("auto", "fewest", "lattice", "spread", "tailored")
-# What passes over blocks can do.
-_STREAMED = {"solver": "sparse", "purpose": "discovery", "loss": "squared", "features": None}
+FAMILIES = ("auto", "lattice", "spread", "tailored")
 
 
 def check_parameters(given: PolynomialAttentionRegressor) -> None:
     """Refuse values that mean nothing, and those that exclude each other."""
-    for name, able in (("solver", SOLVERS), ("purpose", PURPOSES), ("loss", LOSSES)):
+    for name, able in (("solver", SOLVERS), ("loss", LOSSES)):
         if getattr(given, name) not in able:
             raise InputError(f"{name}={getattr(given, name)!r}: choose one of {', '.join(able)}")
-    if given.solver != "sparse" and given.purpose != "discovery":
-        raise InputError("purpose='prediction' chooses its own solver; leave solver='sparse'")
     if given.solver == "sgd" and (given.features is not None or given.loss != "squared"):
         raise InputError("features= and loss= are for solver='sparse' and 'least-squares'")
     if isinstance(given.directions, str) and given.directions not in FAMILIES:
@@ -45,22 +40,3 @@ def check_parameters(given: PolynomialAttentionRegressor) -> None:
             raise InputError(f"{name}={getattr(given, name)!r}: must lie between 0 and 1")
     if given.momentum != "cycled" and not 0 <= float(given.momentum) < 1:
         raise InputError(f"momentum={given.momentum!r}: give a number in [0, 1), or 'cycled'")
-
-
-def beyond_blocks(given: PolynomialAttentionRegressor) -> str | None:
-    """Return the name of a parameter whose value passes over blocks cannot do."""
-    for name, able in _STREAMED.items():
-        value = getattr(given, name)
-        if not (value is able or (isinstance(value, str) and value == able)):
-            return name
-    return None if isinstance(given.directions, str) else "directions"
-
-
-def check_streamed(given: PolynomialAttentionRegressor) -> None:
-    """Refuse what passes over blocks cannot do."""
-    if (name := beyond_blocks(given)) is not None:
-        way_out = f"Leave {name}={_STREAMED.get(name, 'auto')!r}"
-        raise InputError(
-            f"{name}={getattr(given, name)!r} needs all rows in memory, and these come in blocks. "
-            f"{way_out}, or fit a part of the rows as an array"
-        )

@@ -17,21 +17,19 @@ from exactformer.learning.laws import formula
 from exactformer.learning.laws.dense.directions import checked_directions, unit_directions
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
 from exactformer.learning.laws.diagnosis import Finding, far_rows
-from exactformer.learning.laws.functions import Dictionary, build_dictionary
+from exactformer.learning.laws.functions import build_dictionary
 from exactformer.learning.laws.inputs import check_inputs, check_labels
 from exactformer.learning.laws.notices import (
     about_the_search,
     account,
-    balance,
     warn_of_dependence,
     warn_of_findings,
     warn_of_row_labels,
 )
-from exactformer.learning.laws.parameters import FAMILIES, check_parameters, check_streamed
+from exactformer.learning.laws.parameters import FAMILIES, check_parameters
 from exactformer.learning.laws.robust import solve_robustly
 from exactformer.learning.laws.sample import Sample, counted_rows, take_sample
 from exactformer.learning.laws.sparse.selection import Rules
-from exactformer.learning.laws.streamed.blocks import Blocks, DaskBlocks, is_dask
 from exactformer.learning.laws.written_laws import WrittenLaws
 from exactformer.learning.threads import one_blas_thread
 from exactformer.progress import progress
@@ -53,13 +51,10 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         a stricter test, "auto" begins with the highest up to 8 that has no more terms than
         observations (and at most 4000) and goes on while higher ones explain more; ``notes_`` has
         the reason why it stopped. For the others it takes the best up to 8 by leave-one-out error.
-    directions : "auto", "fewest", "lattice", "spread", "tailored", int or array (n, d)
+    directions : "auto", "lattice", "spread", "tailored", int or array (n, d)
         Words choose the directions of the compiled model. A number or an array gives the directions
         themselves: those along which ``"least-squares"`` takes powers, those from which ``"sgd"``
         starts ("auto": C(d+q+1, q) random unit vectors, as in the paper).
-    purpose : "discovery" or "prediction"
-        For "sparse": few terms, each significant, with intervals; or the least held-out error by five
-        folds, where coefficients may be shrunk and then have no intervals.
     features : list of str or callables, optional
         Functions to apply to every column besides powers: names ("sin", "cos", "exp", "log", "sqrt",
         "tanh", "atan", "abs", "1/x") or functions of one array. The dictionary has their products.
@@ -88,7 +83,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
     memory_limit : int
         Bytes beyond which a fit is refused before it starts.
     random_state : int, RandomState or None
-        Seeds "sgd" and the folds of "prediction" (None is 0 there); the others draw nothing.
+        Seeds "sgd"; the others draw nothing.
 
     Attributes
     ----------
@@ -129,7 +124,6 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         self,
         degree: int | Literal["auto"] = "auto",
         *,
-        purpose: str = "discovery",
         features: Any = None,
         loss: str = "squared",
         directions: Any = "auto",
@@ -152,7 +146,6 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         random_state: Any = None,
     ) -> None:
         self.degree = degree
-        self.purpose = purpose
         self.features = features
         self.loss = loss
         self.directions = directions
@@ -175,19 +168,10 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to rows ``X`` (N, d) and targets ``y`` (N,) or (N, outputs).
-
-        Dask arrays and data frames are not brought into memory: blocks of their rows are worked on
-        where they are, by the current Dask client if there is one. The law is the same.
-        """
+        """Fit to rows ``X`` (N, d) and targets ``y`` (N,) or (N, outputs)."""
         check_parameters(self)
         check_inputs(X, y=y, sample_weight=sample_weight)
         outputs = _output_names(y)
-        if is_dask(X) or is_dask(y):
-            if sample_weight is not None:
-                raise InputError("sample_weight is for data in memory, not for Dask collections")
-            blocks, single = DaskBlocks(X, y, self.verbose), getattr(y, "ndim", 1) == 1
-            return self.fit_blocks(blocks, _column_names(X), single, outputs)
         self._labels = list(X.columns) if hasattr(X, "columns") else None
         rows, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
@@ -221,40 +205,6 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
             self.outliers_ = counted[far]
         return self
 
-    def fit_blocks(
-        self, blocks: Blocks, names: list[str] | None, single: bool, outputs: Sequence[str] = ()
-    ) -> Self:
-        """Fit to blocks of rows, columns and outputs named or not, by passes over them.
-
-        The law is the one that memory gives. Passes keep no residuals by row, so there are no
-        ``path_`` and ``outliers_``, and ``notes_`` says nothing about residuals.
-        """
-        from exactformer.learning.laws.streamed.solver import solve_streamed
-
-        check_parameters(self)
-        check_streamed(self)
-        self.n_features_in_, self._labels = blocks.columns, None
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self._names = names or [f"x{i + 1}" for i in range(blocks.columns)]
-        self._dictionary = Dictionary(blocks.columns)
-        self._name_outputs(outputs, 0 if single else blocks.outputs)
-        found = solve_streamed(blocks, self.degree, self._rules(), self.memory_limit, self._names)
-        d, total = blocks.columns, found.moments
-        spread = total.comoments.diagonal()[d:] / total.count
-        box = np.column_stack([total.low[:d], total.high[:d]])
-        self._record(found.solved, found.squares / total.count, spread, box, found.unused)
-        self._paths = []
-        if hasattr(self, "outliers_"):
-            del self.outliers_
-        places = range(len(self._laws))
-        kept = self._by_output(balance(found.solved, k, self._symbols) for k in places)
-        unseen = "the data are in blocks: residuals were not looked at for outliers and structure"
-        self._tell([*kept, Finding(unseen, False)], found.solved)
-        return self
-
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the law's value at every row; beyond ``box_`` it is extrapolation."""
         check_is_fitted(self)
@@ -282,13 +232,6 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
 
     def _solve(self, sample: Sample) -> Solved:
         limit, directions = self.memory_limit, self._given_directions(sample)
-        if self.solver == "sparse" and self.purpose == "prediction":
-            from exactformer.learning.laws.held_out.prediction import solve_prediction
-
-            # A number is the seed of the folds itself, so that 0 and None are the same.
-            given = 0 if self.random_state is None else self.random_state
-            seed = int(given) if isinstance(given, int | np.integer) else self._seed()
-            return solve_prediction(sample, self.degree, self._rules(), limit, seed)
         if self.solver == "sparse":
             return solve_sparse(sample, self.degree, self._rules(), limit)
         if self.solver == "least-squares":
@@ -372,8 +315,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         """Return what residuals and tests of the sparse solver give to say about each law."""
         if self.solver != "sparse":
             return []
-        level = self.significance if self.purpose == "discovery" else None
-        how = self._symbols, level, set_aside
+        how = self._symbols, self.significance, set_aside
         return self._by_output(
             account(sample, output, solved, values, *how) for output, values in enumerate(fitted.T)
         )
@@ -414,9 +356,3 @@ def _output_names(y: Any) -> list[str]:
         return [str(name) for name in y.columns]
     name = getattr(y, "name", None) if hasattr(type(y), "loc") else None
     return [] if name is None else [str(name)]
-
-
-def _column_names(X: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame, where they are texts."""
-    names = list(getattr(X, "columns", []))
-    return names if names and all(isinstance(name, str) for name in names) else None

@@ -19,24 +19,15 @@ if TYPE_CHECKING:
 _MOST_TERMS, _MOST_PANELS = 60, 11
 
 
-def law_page(
-    law: WrittenLaws,
-    table: Table,
-    rows: int,
-    notes: list[str],
-    certificate: str = "",
-) -> str:
-    """Return the page of a fitted law.
+def law_page(law: WrittenLaws, table: Table, notes: list[str], certificate: str = "") -> str:
+    """Return the page of a law fitted to a table.
 
-    ``table`` has the rows to draw, all or some of the ``rows`` that were fitted; ``certificate`` is
-    what is known of its model, where one was made.
+    ``certificate`` is what is known of its model, where one was made.
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     targets = list(table.targets.columns)
-    some = len(table.targets)
-    drawn = "" if some == rows else f" · pictures of {some:,} rows"
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -44,7 +35,7 @@ def law_page(
     return environment.from_string(source).render(
         style=Markup(page_style()),
         title=f"The law of {', '.join(targets)}",
-        facts=f"{rows:,} rows, terms up to degree {law.degree_} considered{drawn}",
+        facts=f"{len(table.targets):,} rows, terms up to degree {law.degree_} considered",
         notes=notes,
         aliases=law.renamed_,
         confidence=f"{law.confidence:.0%}",

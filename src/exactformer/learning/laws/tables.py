@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import sys
 from collections import Counter
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from exactformer.core.options import choose
 from exactformer.core.words import readable
 from exactformer.errors import FileFormatError, InputError, SizeError
-from exactformer.learning.laws.streamed.blocks import beyond_floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,11 +73,11 @@ class Wanted:
 def read_table(path: Path, wanted: Wanted, memory_limit: int = 2**62) -> Table:
     """Read CSV (any of , ; tab between cells) or Parquet, or standard input for ``-``."""
     name, frame = _read(path, wanted, memory_limit)
-    features, notes = chosen_columns(name, list(frame.columns), wanted)
+    features, notes = _chosen_columns(name, list(frame.columns), wanted)
     if len(frame) < 2:
         raise InputError(f"{name} has {len(frame)} row(s); a law needs at least two")
     values = {
-        column: numeric(frame[column], column, name, wanted.missing)
+        column: _numeric(frame[column], column, name, wanted.missing)
         for column in (*features, *wanted.targets)
     }
     whole = type(frame)(values)
@@ -94,7 +94,7 @@ def read_table(path: Path, wanted: Wanted, memory_limit: int = 2**62) -> Table:
     return Table(whole[features], whole[list(wanted.targets)], tuple(notes))
 
 
-def chosen_columns(
+def _chosen_columns(
     name: str, present: Sequence[str], wanted: Wanted
 ) -> tuple[list[str], list[str]]:
     """Return the columns to learn from, with notes; raise where a wanted one is not there."""
@@ -146,8 +146,9 @@ def _read(path: Path, wanted: Wanted, memory_limit: int) -> tuple[str, pd.DataFr
         name, source = "standard input", _piped(memory_limit)
         is_parquet = source.getvalue()[:4] == _PARQUET_MAGIC
     elif not path.is_file():
-        raise FileFormatError(f"{path} is not a file")
+        raise FileFormatError(f"{path} is not a file; give one table, CSV or Parquet")
     else:
+        _check_bytes(path, memory_limit)
         name, source, is_parquet = str(path), path, path.suffix.lower() in PARQUET
     if is_parquet:
         try:
@@ -159,32 +160,54 @@ def _read(path: Path, wanted: Wanted, memory_limit: int) -> tuple[str, pd.DataFr
         except Exception as error:
             raise FileFormatError(f"{name} is not a Parquet file: {error}") from error
     else:
-        first = first_line(source, name)
+        first = _first_line(source, name)
         try:
-            frame = pd.read_csv(source, **csv_options(name, first, wanted))
+            frame = pd.read_csv(source, **_csv_options(name, first, wanted))
         except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
             raise FileFormatError(f"{name} is not a CSV table: {error}") from error
     frame.columns = [str(n).strip() for n in frame.columns]
     return name, frame
 
 
+def _check_bytes(path: Path, limit: int) -> None:
+    """Refuse a file larger than the limit, with the line that takes a part of its rows."""
+    if (size := path.stat().st_size) <= limit:
+        return
+    share = 10.0 ** math.floor(math.log10(limit / size))
+    if path.suffix.lower() in PARQUET:
+        part, parts = (
+            "part.to_pandas()",
+            f"pyarrow.parquet.ParquetFile({str(path)!r}).iter_batches()",
+        )
+    else:
+        cells = _separator(_first_line(path, str(path))) or ","
+        part, parts = "part", f"pandas.read_csv({str(path)!r}, sep={cells!r}, chunksize=10**6)"
+    sample = f"{part}.sample(frac={share:g}, random_state=0)"
+    raise SizeError(
+        f"{path} has {readable(size)}, the limit is {readable(limit)}. A law is no better known from "
+        "more rows than fit in memory: sample the rows, "
+        f"pandas.concat({sample} for part in {parts}).to_csv('sample.csv', index=False), "
+        "or raise --memory-limit"
+    )
+
+
 def _piped(limit: int) -> io.BytesIO:
     content = sys.stdin.buffer.read(limit + 1)
     if len(content) > limit:
         raise SizeError(
-            f"standard input has more than {readable(limit)}; write it to files and give their "
-            "folder, or raise --memory-limit"
+            f"standard input has more than {readable(limit)}; sample the rows, such as one in "
+            "a hundred by awk 'NR % 100 == 1', or raise --memory-limit"
         )
     return io.BytesIO(content)
 
 
-def separator(line: str) -> str | None:
+def _separator(line: str) -> str | None:
     """Return the most frequent of comma, semicolon and tab in a line; None if it has none of them."""
     best = max((",", ";", "\t"), key=line.count)
     return best if best in line else None
 
 
-def first_line(source: Any, name: str) -> str:
+def _first_line(source: Any, name: str) -> str:
     """Return the first line of a file or of a buffer in memory."""
     stream = source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue())
     with stream as file:
@@ -202,9 +225,9 @@ def first_line(source: Any, name: str) -> str:
     return str(line)
 
 
-def csv_options(name: str, first: str, wanted: Wanted) -> dict[str, Any]:
+def _csv_options(name: str, first: str, wanted: Wanted) -> dict[str, Any]:
     """Return how pandas is to read a CSV table with this first line; refuse what cannot be a header."""
-    cells = separator(first) or ","
+    cells = _separator(first) or ","
     names = [n.strip() for n in next(csv.reader([first], delimiter=cells), [])]
     _limit(name, len(names) - 1, wanted.most if wanted.columns is None else MOST_COLUMNS)
     if wanted.names is not None:
@@ -232,20 +255,15 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def numeric(
-    column: pd.Series[float], name: str, table: str, missing: str = "raise", start: int = 0
-) -> NDArray[np.float64]:
-    """Return float64; text and infinities are refused, and missing values unless they are dropped.
-
-    ``start`` is the number of rows before the column's first, for messages.
-    """
+def _numeric(column: pd.Series[float], name: str, table: str, missing: str) -> NDArray[np.float64]:
+    """Return float64; text and infinities are refused, and missing values unless they are dropped."""
     import pandas as pd
 
     numbers = pd.to_numeric(column, errors="coerce")
     if column.dtype.kind not in "biuf" and (wrong := numbers.isna() & column.notna()).any():
         row = int(np.flatnonzero(wrong)[0])
         raise InputError(
-            f"{table}: column {name!r} is not numeric; row {start + row + 1} has "
+            f"{table}: column {name!r} is not numeric; row {row + 1} has "
             f"{column.iloc[row]!r}. Leave the column out with --columns, or encode it as numbers"
         )
     if (largest := beyond_floats(numbers.to_numpy())) is not None:
@@ -261,7 +279,7 @@ def numeric(
         if bad.any():
             raise InputError(
                 f"{table}: column {name!r} has {int(bad.sum())} {what} value(s), the first in row "
-                f"{start + int(np.flatnonzero(bad)[0]) + 1}. Remove those rows or fill them in{way_out}"
+                f"{int(np.flatnonzero(bad)[0]) + 1}. Remove those rows or fill them in{way_out}"
             )
     return np.asarray(values)
 
@@ -269,3 +287,18 @@ def numeric(
 def listed(names: Sequence[str], most: int = 12) -> str:
     """Return names with commas between, the first ``most`` of them."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def beyond_floats(values: NDArray[Any]) -> int | None:
+    """Return the largest of some integers if not all of them are floats."""
+    kind = values.dtype.kind
+    if not values.size or not (
+        kind in "iu" or (kind == "O" and {*map(type, values.ravel())} == {int})
+    ):
+        return None
+    ends = int(values.min()), int(values.max())
+    if max(map(abs, ends)) <= 2**53:
+        return None
+    exact = values.astype(object).ravel()
+    as_floats = all(int(one) == two for one, two in zip(map(float, exact), exact, strict=True))
+    return None if as_floats else max(ends, key=abs)

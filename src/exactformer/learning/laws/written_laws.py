@@ -173,7 +173,7 @@ class WrittenLaws:
         values = np.asarray(y, dtype=np.float64).reshape(len(rows), -1)
         targets = pd.DataFrame(values, columns=self._outputs or ["y"])
         table = Table(pd.DataFrame(rows, columns=self._names), targets)
-        Path(path).write_text(law_page(self, table, len(rows), self.notes_), encoding="utf-8")
+        Path(path).write_text(law_page(self, table, self.notes_), encoding="utf-8")
 
     def evaluate(self, rows: NDArray[np.float64], output: int = 0) -> NDArray[np.float64]:
         """Return one output's values at rows (n, d), without a check of them."""

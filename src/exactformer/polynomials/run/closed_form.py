@@ -36,7 +36,9 @@ SHORT = 8
 """A sum of more terms than this is halved first: few roundings, whatever the order of the rest."""
 
 TILE, RUN = 2, 8
-"""On the GPU tokens are taken ``TILE`` at a time; ``RUN`` tiles are added, then ``RUN`` such sums."""
+"""The compiled kernel deals tokens to ``TILE`` sums in turn and adds these after ``RUN`` rounds; then
+``RUN`` of the results are added, and the rest last.
+"""
 
 
 class Basis(StrEnum):
@@ -61,20 +63,24 @@ class FusedForm:
 
     def at_offsets(self, offsets: Array) -> Array:
         """Evaluate at x − c in float64, without guarantee: (N, d) gives (N, m)."""
-        t = _floats(self.features) @ offsets.T
+        t = self.features.floats() @ offsets.T
         add_up = polyval if self.basis is Basis.POWER else chebval
         columns = []
         for matrix, bias in zip(self.coefficients, self.biases, strict=True):
-            table = np.pad(_floats(matrix), ((0, 0), (1, 0))).T  # no constant term
-            constant = _floats(Matrix.of(1, 1, {(0, 0): bias}))[0, 0]
+            table = np.pad(matrix.floats(), ((0, 0), (1, 0))).T  # no constant term
+            constant = Matrix.of(1, 1, {(0, 0): bias}).floats()[0, 0]
             columns.append(add_up(t, table[:, :, None], tensor=False).sum(axis=0) + constant)
         return np.stack(columns, axis=-1)
 
     def additions(self) -> int:
-        """Return how many roundings a term meets at most in the sum over tokens, on any device."""
+        """Return how many roundings a term meets at most in the sum over tokens.
+
+        There are two trees, torch's groups and those of the compiled kernel, and each is the deeper one
+        for some numbers of tokens. A bound must cover both as long as both are run.
+        """
         n = self.features.rows
-        on_the_cpu = roundings(min(n, GROUP)) + max(-(-n // GROUP) - 1, 0)
-        on_the_gpu = sum(
+        in_groups = roundings(min(n, GROUP)) + max(-(-n // GROUP) - 1, 0)
+        in_the_kernel = sum(
             max(terms - 1, 0)
             for terms in (
                 min(n, TILE),
@@ -83,16 +89,7 @@ class FusedForm:
                 -(-n // (TILE * RUN * RUN)),
             )
         )
-        return max(on_the_cpu, on_the_gpu)
-
-
-def _floats(matrix: Matrix) -> Array:
-    from exactformer.algebra.rational import to_float
-
-    table = np.zeros(matrix.shape)
-    for i, j, value in matrix:
-        table[i, j] = to_float(value)
-    return table
+        return max(in_groups, in_the_kernel)
 
 
 def roundings(terms: int) -> int:

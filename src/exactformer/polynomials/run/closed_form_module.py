@@ -1,9 +1,9 @@
 """A fused form as a ``torch.nn.Module``: one matrix product, one pass over the degrees, one sum.
 
 The formula is written here in plain torch, which can be traced, batched, exported and
-differentiated. Values alone come quicker from the same arithmetic in blocks that stay in the cache
-(CPU) or in registers (GPU), compiled where numba or Triton is installed; their gradient is the
-formula's, a few points at a time. Where a plan for the terms of the proven polynomial is given, the CPU
+differentiated, on any device. On the CPU values alone come quicker from the same arithmetic in blocks
+that stay in the cache, compiled where numba is installed; their gradient is the formula's, a few
+points at a time. Where a plan for the terms of the proven polynomial is given, the CPU
 evaluates these (:mod:`exactformer.polynomials.run.horner_plan`, or without numba
 :mod:`exactformer.polynomials.run.monomial_plan`), as long as the weights are the proven ones.
 
@@ -14,10 +14,8 @@ half formats products and sums are taken in float32, and the value is rounded on
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -275,12 +273,12 @@ def _evaluate(
         values = compiled_run.tokens(x, centre, *weights, basis, dtype)
         assert values is not None  # nothing was tested
         return values.view(len(bias), -1)
-    quick = fused_blocks.evaluate if x.device.type == "cpu" else _kernel(features.shape[1], wide)
-    if quick is None:
+    if x.device.type != "cpu":
         pieces = torch.split(x, max(1, 64 * _ENTRIES // len(features)))
         return torch.cat([formula(p, centre, *weights, basis) for p in pieces], dim=1)
     centre = None if centre is None else centre.to(wide)
-    return quick(x, centre, features.to(wide), coefficients.to(wide), bias.to(wide), basis, dtype)
+    wide_weights = features.to(wide), coefficients.to(wide), bias.to(wide)
+    return fused_blocks.evaluate(x, centre, *wide_weights, basis, dtype)
 
 
 def _are_proven(weights: tuple[Tensor, ...], known: Mapping[str, Tensor]) -> bool:
@@ -308,20 +306,6 @@ def _are_values(*tensors: Tensor) -> bool:
     return True
 
 
-def _kernel(d: int, dtype: torch.dtype) -> Callable[..., Tensor] | None:
-    """Return the GPU's kernel where there is one for points of ``d`` coordinates."""
-    if not torch.version.cuda or not _has_triton():
-        return None
-    from exactformer.polynomials.run import closed_form_gpu as fused_kernel
-
-    return fused_kernel.evaluate if fused_kernel.fits(d, dtype) else None
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
-
-
 def is_plain(x: Tensor) -> bool:
     """Whether only values and ordinary gradients are wanted: nobody traces or batches ``x``."""
     return (
@@ -337,12 +321,13 @@ def is_plain(x: Tensor) -> bool:
 
 def _is_traced(x: Tensor) -> bool:
     """Whether operations are recorded, or only their shapes wanted, instead of values."""
+    if torch.compiler.is_compiling():  # first: the compiler cannot follow what comes after
+        return True
     proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
     fakes = sys.modules.get("torch._subclasses.fake_tensor")
     modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
     return (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+        torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
         or (proxies is not None and proxies.get_proxy_mode() is not None)
         or (fakes is not None and isinstance(x, fakes.FakeTensor))
         or (fakes is not None and any(isinstance(mode, fakes.FakeTensorMode) for mode in modes))

@@ -60,11 +60,8 @@ def log_out(request: Request) -> None:
         _enter(request, db, None)
 
 
-def change_password(request: Request, present: str, password: str, name: str | None = None) -> None:
-    """Change the password; a borrowed browser that does not know the present one cannot.
-
-    A new ``name`` is stored with it, or neither is.
-    """
+def change_password(request: Request, present: str, password: str) -> None:
+    """Change the password; a borrowed browser that does not know the present one cannot."""
     actor, browser = request.state.actor, request.state.browser
     user_id = actor.require("reader")
     _refuse_at_a_desk(request)
@@ -76,8 +73,6 @@ def change_password(request: Request, present: str, password: str, name: str | N
     password_hash = passwords.hash_password(password)
     with web.writing(request) as db:
         accounts.change_password(db, actor, password_hash, keep=browser.token_hash)
-        if name is not None:
-            accounts.rename(db, actor, name)
 
 
 def _enter(request: Request, db: Session, user: User | None) -> None:

@@ -1,8 +1,7 @@
-"""Login, registration and logout; each page beside its JSON route."""
+"""Login, registration and logout."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -14,10 +13,8 @@ from exactformer.studio.accounts import authentication
 from exactformer.studio.accounts import service as accounts
 from exactformer.studio.errors import StudioError
 from exactformer.studio.security import passwords
-from exactformer.studio.security.passwords import LONGEST
 
-pages = APIRouter(include_in_schema=False)
-api = APIRouter(prefix="/api/v1/session", tags=["session"])
+router = APIRouter()
 
 Next = Annotated[web.Clean, Query(max_length=2000)]
 Line = Annotated[web.Clean, Field(max_length=500)]
@@ -37,38 +34,14 @@ class RegisterForm(LoginForm):
     name: Line = ""
 
 
-class SessionOut(web.Out):
-    """Who is logged in, and the token that changes must carry; a visitor has no id."""
-
-    csrf_token: str
-    id: int | None
-    handle: str
-    name: str
-    role: str
-
-
-class Credentials(web.Body):
-    """Who one says to be, and the proof."""
-
-    handle: Annotated[web.Clean, Field(min_length=1, max_length=40)]
-    password: Annotated[web.Clean, Field(min_length=1, max_length=LONGEST)]
-
-
-@pages.get("/login")
+@router.get("/login")
 def login_form(request: Request, next: Next = "/") -> HTMLResponse:
     """Ask who it is."""
     web.with_session(request)
     return web.render_form(request, "accounts/login.html", next=web.within(next), handle="")
 
 
-@api.get("")
-def show(request: Request, response: Response) -> SessionOut:
-    """Say who is logged in, and give the token that changes must carry."""
-    web.with_session(request)
-    return _described(request, response)
-
-
-@pages.post("/login")
+@router.post("/login")
 def log_in(request: Request, form: web.Sent[LoginForm]) -> Response:
     """Log in and go on to where one came from."""
     try:
@@ -81,21 +54,14 @@ def log_in(request: Request, form: web.Sent[LoginForm]) -> Response:
     return web.redirect(request, web.within(form.next))
 
 
-@api.post("")
-def begin(request: Request, response: Response, credentials: Credentials) -> SessionOut:
-    """Log in: the session gets a new cookie and a new token."""
-    authentication.log_in(request, credentials.handle, credentials.password)
-    return _described(request, response)
-
-
-@pages.get("/register")
+@router.get("/register")
 def register_form(request: Request, next: Next = "/") -> HTMLResponse:
     """Ask for what an account needs."""
     web.with_session(request)
     return _register_page(request, RegisterForm(next=next))
 
 
-@pages.post("/register")
+@router.post("/register")
 def register(request: Request, form: web.Sent[RegisterForm]) -> Response:
     """Make an account, log it in, and go on."""
     try:
@@ -122,24 +88,8 @@ def _register_page(
     )
 
 
-@pages.post("/logout")
+@router.post("/logout")
 def log_out(request: Request) -> Response:
     """Log out."""
     authentication.log_out(request)
     return web.redirect(request, "/")
-
-
-@api.delete("")
-def end(request: Request, response: Response) -> SessionOut:
-    """Log out."""
-    authentication.log_out(request)
-    return _described(request, response)
-
-
-def _described(request: Request, response: Response) -> SessionOut:
-    browser = web.with_session(request)
-    web.with_cookie(request, response)
-    return SessionOut(csrf_token=browser.csrf_token, **asdict(browser.actor))
-
-
-routers = (pages, api)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from exactformer.studio.evidence.claims import MEANINGS, TONES
 from exactformer.studio.library import seeds
 from exactformer.studio.library.tables import Citation, Claim, Paper, Person
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 EXAMPLES = ("x^3 - x", "x y z", "(x + y)^4")
 WORDS = {
@@ -78,24 +77,3 @@ def help(request: Request) -> HTMLResponse:
 @cache
 def _commit() -> str | None:
     return git_state(Path(__file__).parent)[0]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """What a program can ask for."""
-
-    method: str
-    path: str
-    words: str
-
-
-@router.get("/api")
-def api(request: Request) -> HTMLResponse:
-    """List what programs can ask for."""
-    groups: defaultdict[str, list[Operation]] = defaultdict(list)
-    for path, methods in request.app.openapi()["paths"].items():
-        for method, about in methods.items():
-            words = about.get("description") or about.get("summary", "")
-            group = (about.get("tags") or ["more"])[0]
-            groups[group].append(Operation(method.upper(), path, words.partition("\n\n")[0]))
-    return web.render(request, "reference.html", groups=sorted(groups.items()))

@@ -47,12 +47,13 @@ def of(folder: Path | None, experiment: str) -> Evidence:
         return Evidence(waiting(find(experiment), str(error)))
 
 
-def changed_at(folder: Path | None) -> int:
-    """Return when a file was last put into ``folder``, or taken out of it, in nanoseconds."""
+def changed_at(folder: Path | None) -> object:
+    """Return which stored runs there are and when each was written: another value after a change."""
     try:
-        return folder.stat().st_mtime_ns if folder else 0
+        files = list(folder.iterdir()) if folder else []
+        return sorted((path.name, path.stat().st_mtime_ns) for path in files)
     except OSError:
-        return 0
+        return None
 
 
 def of_claim(folder: Path | None, experiment: str | None) -> Evidence | None:

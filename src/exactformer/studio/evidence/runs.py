@@ -1,8 +1,7 @@
 """Experiments run on request, at smoke scale: one at a time, in a worker process, cell by cell.
 
 A run is the same for everybody, so whoever asks while it is under way watches the same one. What it
-found stays in memory until the next run of that experiment or the end of the server; where a studio
-has several processes, it stays in their database.
+found stays in memory until the next run of that experiment or the end of the server.
 """
 
 from __future__ import annotations
@@ -10,16 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import Lock
-from typing import Any, Literal, cast
-
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from typing import Any, Literal
 
 from exactformer.errors import ExactformerError
 from exactformer.experiments.engine.cell import Cell, restore
@@ -33,9 +28,6 @@ from exactformer.experiments.registry import find
 from exactformer.studio.errors import BusyError, NotFoundError
 from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.storage.base import now
-from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.tables import StoredRun
-from exactformer.studio.storage.upserts import put
 
 logger = logging.getLogger(__name__)
 
@@ -43,10 +35,10 @@ MOST_WAITING = 4
 JOBS = "exactformer.studio.playground.cells"
 
 RUNNABLE = frozenset(
-    "rounding-by-radius accuracy-by-construction universality fang-figure-2 fang-table-1 "
+    "universality fang-figure-2 fang-table-1 "
     "fang-figure-3 fang-noise fang-outside yun-contextual yun-rate yun-positions yun-softmax "
     "yun-sizes jiang-figure-1 jiang-table-2 jiang-table-3 jiang-figure-4 jiang-figure-5 "
-    "jiang-figure-6 jiang-equivariance jiang-mixing jiang-recommend".split()
+    "jiang-figure-6 jiang-equivariance jiang-mixing".split()
 )
 """Experiments whose smoke scale needs no data from elsewhere and about a minute at most."""
 
@@ -111,43 +103,34 @@ def statements(run: Presentation) -> list[Item]:
 
 
 class Runs:
-    """The runs of a server. ``limits`` are those of one cell.
+    """The runs of a server. ``limits`` are those of one cell."""
 
-    With a ``database``, the processes of a studio share their runs through it.
-    """
-
-    def __init__(self, limits: Limits, jobs: str = JOBS, database: Database | None = None) -> None:
+    def __init__(
+        self, limits: Limits, jobs: str = JOBS, runnable: Collection[str] = RUNNABLE
+    ) -> None:
+        self.runnable = runnable
         self._pool = Pool(limits, jobs)
         self._one_by_one = ThreadPoolExecutor(1)
         self._lock = Lock()
         self._runs: dict[str, Run] = {}
-        self._database = database
-        self._patience = timedelta(seconds=2 * limits.seconds + 60)
 
     def of(self, experiment: str) -> Run | None:
         """Return the latest run of an experiment, if there was one since the server started."""
-        run = self._runs.get(experiment)
-        if self._database is None or (run is not None and run.is_under_way):
-            return run
-        with self._database.session() as db:
-            stored = db.get(StoredRun, experiment)
-            return None if stored is None else self._read(stored)
+        return self._runs.get(experiment)
 
     def start(self, experiment: str, allow: Callable[[], None] = lambda: None) -> Run:
         """Begin a run, unless one is under way; ``allow`` may refuse a new one."""
-        if experiment not in RUNNABLE:
+        if experiment not in self.runnable:
             raise NotFoundError("This experiment cannot be run here: it needs data, or more time.")
-        with self._lock, self._writing() as db:
-            runs = self._known(db)
-            known = runs.get(experiment)
+        with self._lock:
+            known = self._runs.get(experiment)
             if known is not None and known.is_under_way:
                 return known
-            if sum(run.is_under_way for run in runs.values()) >= MOST_WAITING:
+            if sum(run.is_under_way for run in self._runs.values()) >= MOST_WAITING:
                 raise BusyError("Other experiments are running. Try again in a minute.")
             allow()
             run = Run(experiment, len(find(experiment).cells(Scale.SMOKE)))
             self._runs[experiment] = run
-            self._store(db, run)
         self._one_by_one.submit(self._carry_out, run)
         return run
 
@@ -171,10 +154,8 @@ class Runs:
             run.problem, run.state = "The run has failed; the server's log says how.", "failed"
         finally:
             run.ended_at = now()
-            self._tell(run)
 
     def _compute(self, run: Run) -> None:
-        self._tell(run)
         for number in range(run.total):
             asked = {
                 "experiment": run.experiment,
@@ -182,50 +163,6 @@ class Runs:
                 "run": run.begun_at.isoformat(),
             }
             run.cells.append(json.loads(self._pool.answer("cell", asked)))
-            self._tell(run)
-
-    def _tell(self, run: Run) -> None:
-        """Let other processes know how far a run is."""
-        if self._database is not None:
-            with self._database.writing() as db:
-                self._store(db, run)
-
-    @contextmanager
-    def _writing(self) -> Iterator[Session | None]:
-        if self._database is None:
-            yield None
-        else:
-            with self._database.writing() as db:
-                yield db
-
-    def _known(self, db: Session | None) -> dict[str, Run]:
-        if db is None:
-            return self._runs
-        return {row.experiment: self._read(row) for row in db.scalars(select(StoredRun))}
-
-    def _store(self, db: Session | None, run: Run) -> None:
-        if db is not None:
-            values: dict[str, Any] = {
-                "state": run.state,
-                "total": run.total,
-                "problem": run.problem,
-                "cells": list(run.cells),
-                "seconds": run.seconds,
-                "begun_at": run.begun_at,
-                "changed_at": now(),
-            }
-            put(db, StoredRun, {"experiment": run.experiment}, **values)
-
-    def _read(self, row: StoredRun) -> Run:
-        """Return a run of any process; one of which nothing was heard for long has failed."""
-        state = cast(State, row.state)
-        run = Run(row.experiment, row.total, state, row.problem, row.begun_at)
-        run.cells, run.seconds, run.ended_at = row.cells, row.seconds, row.changed_at
-        if run.is_under_way and now() - row.changed_at > self._patience:
-            run.state, run.problem = "failed", "The process that ran it has gone."
-        if run.state == "finished":
-            run.shown = _presented(run)
-        return run
 
 
 def _presented(run: Run) -> Presentation:

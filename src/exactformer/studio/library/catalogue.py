@@ -1,20 +1,21 @@
 """Records into the library and out of it: papers with their people, houses, topics, claims, citations.
 
-:func:`add` writes new papers, :func:`fill` completes one that is there and never overwrites;
-:func:`overwrite` does. All keep the search index in step. Permission is the caller's business.
+:func:`store` writes records: new papers by :func:`add`; one that is there is completed by
+:func:`fill`, which never overwrites. :func:`overwrite` does. All keep the search index in step.
+Permission is the caller's business.
 :func:`record` and :func:`records` are the way out, and the form edits are made in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session, selectinload
 from sqlalchemy.orm.interfaces import ORMOption
 
-from exactformer.studio.library.matches import resolve
+from exactformer.studio.library.matches import match, resolve
 from exactformer.studio.library.names import family_name, normalised, slugified
 from exactformer.studio.library.records import AuthorRecord, ClaimRecord, PaperRecord, keys
 from exactformer.studio.library.search_index import index
@@ -31,19 +32,52 @@ from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import chunks
 
 PLAIN_FIELDS = tuple(
-    "abstract year source open_access doi arxiv_id openalex_id url "
+    "abstract year source open_access doi arxiv_id url "
     "code_url code_note data_url data_note".split()
 )
 
 
-def add(db: Session, records: Sequence[PaperRecord]) -> list[Paper]:
-    """Write new papers. Which records are new is the caller's to find out (``matches``)."""
-    shelf = _Shelf(db, records)
-    papers = [_paper(shelf, record) for record in records]
-    db.add_all(papers)
+@dataclass(frozen=True)
+class Stored:
+    """What a record has become: a new paper, or one that was there and gained some fields."""
+
+    paper: Paper
+    is_new: bool
+    gained: tuple[str, ...] = ()
+
+
+def store(db: Session, records: Iterable[PaperRecord]) -> list[Stored]:
+    """Write new papers, fill gaps of those that are there, and tie citations."""
+    stored: list[Stored] = []
+    references: dict[int, set[str]] = {}
+    for record in records:
+        known = match(db, record)
+        if known is None:
+            stored.append(Stored(add(db, record), is_new=True))
+        else:
+            paper = db.get_one(Paper, known)
+            stored.append(Stored(paper, is_new=False, gained=tuple(fill(db, paper, record))))
+        references.setdefault(stored[-1].paper.id, set()).update(record.references)
+    cite(db, references)
+    return stored
+
+
+def add(db: Session, record: PaperRecord) -> Paper:
+    """Write a new paper. Whether it is new is the caller's to find out."""
+    paper = Paper(
+        slug=_free_slug(db, record),
+        title=record.title,
+        normalised_title=normalised(record.title)[:500],
+        kind=record.kind,
+        authorships=_authorships(db, record.authors),
+        topics=_topics(db, record.topics),
+        claims=_claims(record.claims, 0),
+        **{name: getattr(record, name) for name in PLAIN_FIELDS},
+    )
+    db.add(paper)
     db.flush()
-    index(db, [paper.id for paper in papers])
-    return papers
+    index(db, [paper.id])
+    return paper
 
 
 def fill(db: Session, paper: Paper, record: PaperRecord) -> list[str]:
@@ -57,7 +91,6 @@ def overwrite(db: Session, paper: Paper, record: PaperRecord, names: Sequence[st
     """Give ``paper`` these fields of ``record``, whatever it has there."""
     if not names:
         return
-    shelf = _Shelf(db, [record])
     for name in names:
         if name in PLAIN_FIELDS or name in ("title", "kind"):
             setattr(paper, name, getattr(record, name))
@@ -65,9 +98,9 @@ def overwrite(db: Session, paper: Paper, record: PaperRecord, names: Sequence[st
     if "authors" in names:
         paper.authorships.clear()
         db.flush()  # places in the list are keys: the old ones have to go first
-        paper.authorships.extend(shelf.authorships(record.authors))
+        paper.authorships.extend(_authorships(db, record.authors))
     if "topics" in names:
-        paper.topics = shelf.topics(record.topics)
+        paper.topics = _topics(db, record.topics)
     if "claims" in names:
         paper.claims = _claims(record.claims, 0)
     paper.updated_at = now()
@@ -140,125 +173,87 @@ def count_citations(db: Session, papers: Iterable[int]) -> None:
         )
 
 
-def _paper(shelf: _Shelf, record: PaperRecord) -> Paper:
-    return Paper(
-        slug=shelf.free_slug(record),
-        title=record.title,
-        normalised_title=normalised(record.title)[:500],
-        kind=record.kind,
-        authorships=shelf.authorships(record.authors),
-        topics=shelf.topics(record.topics),
-        claims=_claims(record.claims, 0),
-        **{name: getattr(record, name) for name in PLAIN_FIELDS},
-    )
-
-
 def _claims(records: Iterable[ClaimRecord], first: int) -> list[Claim]:
     return [
         Claim(position=position, **asdict(record)) for position, record in enumerate(records, first)
     ]
 
 
-class _Shelf:
-    """People, houses, topics and slugs that a batch of records may share with the library."""
+def _authorships(db: Session, authors: Sequence[AuthorRecord]) -> list[Authorship]:
+    """Return a list of authors, in their order, with their institutions."""
+    people: dict[str, Person] = {}
+    houses: dict[str, Institution] = {}
+    return [
+        Authorship(
+            position=position,
+            person=_person(db, author, people),
+            institutions=list(
+                {
+                    _normal_house(name): _house(db, name, houses) for name in author.institutions
+                }.values()
+            ),
+        )
+        for position, author in enumerate(authors)
+    ]
 
-    def __init__(self, db: Session, records: Sequence[PaperRecord]) -> None:
-        self.db = db
-        authors = [author for record in records for author in record.authors]
-        self.by_orcid: dict[str, Person] = {}
-        self.by_name: dict[str, Person] = {}
-        self._load_people(db, authors)
-        houses = {normalised(name)[:300] for author in authors for name in author.institutions}
-        self.houses: dict[str, Institution] = {}
-        for some in chunks(sorted(houses)):
-            for house in db.scalars(
-                select(Institution).where(Institution.normalised_name.in_(some))
-            ):
-                self.houses[house.normalised_name] = house
-        slugs = {_topic_slug(name) for record in records for name in record.topics}
-        self.by_slug: dict[str, Topic] = {}
-        for some in chunks(sorted(slugs)):
-            for topic in db.scalars(select(Topic).where(Topic.slug.in_(some))):
-                self.by_slug[topic.slug] = topic
-        self.numbers: dict[str, int] = {}
-        self.taken: set[str] = set()
-        for some in chunks(sorted({_slug(record) for record in records})):
-            self.taken.update(db.scalars(select(Paper.slug).where(Paper.slug.in_(some))))
 
-    def _load_people(self, db: Session, authors: Sequence[AuthorRecord]) -> None:
-        names = {normalised(author.name)[:200] for author in authors}
-        for some in chunks(sorted(names)):
-            for person in db.scalars(
-                select(Person).where(Person.normalised_name.in_(some)).order_by(Person.id)
-            ):
-                self.by_name.setdefault(person.normalised_name, person)
-        for some in chunks(sorted({author.orcid for author in authors if author.orcid})):
-            for person in db.scalars(select(Person).where(Person.orcid.in_(some))):
-                self.by_orcid[person.orcid or ""] = person
-
-    def authorships(self, authors: Iterable[AuthorRecord]) -> list[Authorship]:
-        """Return the list of authors, in their order, with their houses."""
-        return [
-            Authorship(
-                position=position,
-                person=self._person(author),
-                institutions=list(
-                    {id(h): h for h in map(self._house, author.institutions)}.values()
-                ),
-            )
-            for position, author in enumerate(authors)
-        ]
-
-    def topics(self, names: Iterable[str]) -> list[Topic]:
-        """Return the topics, each once."""
-        topics: dict[str, Topic] = {}
-        for name in names:
-            slug = _topic_slug(name)
-            topics[slug] = self.by_slug.setdefault(slug, Topic(slug=slug, name=name))
-        return list(topics.values())
-
-    def free_slug(self, record: PaperRecord) -> str:
-        """Return the record's slug, with a number behind it if others have it already."""
-        free = slug = _slug(record)
-        if slug in self.taken:
-            self.numbers[slug] = self._last_number(slug, self.numbers.get(slug, 1)) + 1
-            free = f"{slug}-{self.numbers[slug]}"
-        self.taken.add(free)
-        return free
-
-    def _last_number(self, slug: str, known: int) -> int:
-        """Return a number that is taken and has a free one behind it, from one that is taken."""
-
-        def is_taken(number: int) -> bool:
-            numbered = f"{slug}-{number}"
-            query = select(Paper.id).where(Paper.slug == numbered)
-            return numbered in self.taken or self.db.scalar(query) is not None
-
-        step = 1
-        while is_taken(known + step):
-            known, step = known + step, 2 * step
-        while step > 1:
-            step //= 2
-            known += step if is_taken(known + step) else 0
-        return known
-
-    def _person(self, author: AuthorRecord) -> Person:
-        if author.orcid and author.orcid in self.by_orcid:
-            return self.by_orcid[author.orcid]
-        name = normalised(author.name)[:200]
-        person = self.by_name.get(name)
-        if person is None or (author.orcid and person.orcid):  # one name, two people
-            person = Person(name=author.name, normalised_name=name, orcid=author.orcid)
-            self.by_name.setdefault(name, person)
-        elif author.orcid:
-            person.orcid = author.orcid
-        if author.orcid:
-            self.by_orcid[author.orcid] = person
+def _person(db: Session, author: AuthorRecord, new: dict[str, Person]) -> Person:
+    """Return the person of this ORCID, else of this name: one that is there, or a new one."""
+    known = select(Person).where(Person.orcid == author.orcid)
+    if author.orcid and (person := new.get(author.orcid) or db.scalar(known)):
         return person
+    name = normalised(author.name)[:200]
+    named = select(Person).where(Person.normalised_name == name).order_by(Person.id).limit(1)
+    person = new.get(name) or db.scalar(named)
+    if person is None or (author.orcid and person.orcid):  # one name, two people
+        person = Person(name=author.name, normalised_name=name, orcid=author.orcid)
+        new.setdefault(name, person)
+    elif author.orcid:
+        person.orcid = author.orcid
+    if author.orcid:
+        new[author.orcid] = person
+    return person
 
-    def _house(self, name: str) -> Institution:
-        key = normalised(name)[:300]
-        return self.houses.setdefault(key, Institution(name=name, normalised_name=key))
+
+def _house(db: Session, name: str, new: dict[str, Institution]) -> Institution:
+    key = _normal_house(name)
+    if key not in new:
+        known = db.scalar(select(Institution).where(Institution.normalised_name == key))
+        new[key] = known or Institution(name=name, normalised_name=key)
+    return new[key]
+
+
+def _normal_house(name: str) -> str:
+    return normalised(name)[:300]
+
+
+def _topics(db: Session, names: Iterable[str]) -> list[Topic]:
+    """Return the topics, each once."""
+    topics: dict[str, Topic] = {}
+    for name in names:
+        slug = _topic_slug(name)
+        if slug not in topics:
+            known = db.scalar(select(Topic).where(Topic.slug == slug))
+            topics[slug] = known or Topic(slug=slug, name=name)
+    return list(topics.values())
+
+
+def _free_slug(db: Session, record: PaperRecord) -> str:
+    """Return the record's slug, with the next number behind it if others have it already."""
+    slug = _slug(record)
+    if not _is_taken(db, slug):
+        return slug
+    known, step = 1, 1
+    while _is_taken(db, f"{slug}-{known + step}"):
+        known, step = known + step, 2 * step
+    while step > 1:
+        step //= 2
+        known += step if _is_taken(db, f"{slug}-{known + step}") else 0
+    return f"{slug}-{known + 1}"
+
+
+def _is_taken(db: Session, slug: str) -> bool:
+    return db.scalar(select(Paper.id).where(Paper.slug == slug)) is not None
 
 
 def _slug(record: PaperRecord) -> str:
@@ -329,6 +324,5 @@ def _bare(paper: Paper) -> PaperRecord:
         year=paper.year,
         doi=paper.doi,
         arxiv_id=paper.arxiv_id,
-        openalex_id=paper.openalex_id,
         authors=first,
     )

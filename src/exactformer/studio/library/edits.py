@@ -1,4 +1,4 @@
-"""Changing what a paper's page says: checked like an import, written with who, what and when.
+"""Changing what a paper's page says: checked like a proposal, written with who, what and when.
 
 In the form everything is text. Authors are lines, ``Name | institution; institution | ORCID``; topics
 are divided by commas.
@@ -25,7 +25,6 @@ EDITABLE = ("title", "kind", *catalogue.PLAIN_FIELDS, "authors", "topics")
 _IDENTIFIERS = {
     "doi": names.doi,
     "arxiv_id": names.arxiv_id,
-    "openalex_id": names.openalex_id,
 }
 _SHOWN = 300
 Text = Annotated[Clean, Field(max_length=1000)]
@@ -93,7 +92,6 @@ class PaperForm(FormBody):
     open_access: Text = ""
     doi: Text = ""
     arxiv_id: Text = ""
-    openalex_id: Text = ""
     url: Text = ""
     code_url: Text = ""
     code_note: Text = ""

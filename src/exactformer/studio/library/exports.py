@@ -1,4 +1,4 @@
-"""Papers for other places: files (JSON that loses nothing, BibTeX, CSV), and how to cite a paper.
+"""Papers for other places: files (JSON that loses nothing, BibTeX), and how to cite a paper.
 
 :func:`export` makes one text of some papers, :func:`stream` goes through the whole library piece by
 piece, :func:`as_file` answers with a file that has a name. :func:`reference` is a line for a text,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Query
 from sqlalchemy import select
@@ -17,11 +17,11 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio.library.catalogue import record, records, whole
-from exactformer.studio.library.formats import bibtex, own, table
+from exactformer.studio.library.formats import bibtex, own
 from exactformer.studio.library.records import PaperRecord
 from exactformer.studio.library.tables import Claim, Paper
 
-Format = Literal["json", "bibtex", "csv"]
+Format = Literal["json", "bibtex"]
 Named = tuple[str, PaperRecord]
 _BATCH = 200
 MOST_NAMES = 8
@@ -41,18 +41,8 @@ class Form:
 FORMATS: dict[str, Form] = {
     "json": Form("JSON", "application/json", "json", own.written),
     "bibtex": Form("BibTeX", "application/x-bibtex; charset=utf-8", "bib", bibtex.written),
-    "csv": Form("CSV", "text/csv; charset=utf-8", "csv", table.written),
 }
-Wanted = Annotated[Format, Query(description="In CSV a cell that begins like a formula gets a '.")]
-FILES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "A file.",
-        "content": {
-            form.media_type.partition(";")[0]: {"schema": {"type": "string", "format": "binary"}}
-            for form in FORMATS.values()
-        },
-    }
-}
+Wanted = Annotated[Format, Query()]
 
 
 def export(db: Session, papers: Sequence[Paper], format: Format) -> tuple[str, str]:

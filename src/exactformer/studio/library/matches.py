@@ -1,13 +1,12 @@
 """Which paper of the library a record or a reference speaks of, if any.
 
-By DOI, arXiv id, OpenAlex id, in this order; else by normalised title, if years are at most one
+By DOI, arXiv id, in this order; else by normalised title, if years are at most one
 apart and the first authors' family names agree (:class:`records.TitleKey`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -16,26 +15,14 @@ from exactformer.studio.library.records import PaperRecord, TitleKey, keys
 from exactformer.studio.library.tables import Authorship, Paper, Person
 from exactformer.studio.storage.slices import chunks
 
-_COLUMNS = {"doi": Paper.doi, "arxiv": Paper.arxiv_id, "openalex": Paper.openalex_id}
+_COLUMNS = {"doi": Paper.doi, "arxiv": Paper.arxiv_id}
 
 
-@dataclass(frozen=True)
-class Match:
-    """The paper that a record is about, and the kind of key that says so."""
-
-    paper_id: int
-    by: str
-
-
-def matches(db: Session, records: Sequence[PaperRecord]) -> list[Match | None]:
-    """Return for each record the paper that is already there."""
-    all_keys = [keys(record) for record in records]
-    known = resolve(db, (key for some in all_keys for key in some))
-    found: list[Match | None] = []
-    for some in all_keys:
-        key = next((key for key in some if key in known), None)
-        found.append(Match(known[key], key.partition(":")[0]) if key else None)
-    return found
+def match(db: Session, record: PaperRecord) -> int | None:
+    """Return the id of the paper that a record is about, if it is already there."""
+    own = keys(record)
+    known = resolve(db, own)
+    return next((known[key] for key in own if key in known), None)
 
 
 def resolve(db: Session, wanted: Iterable[str]) -> dict[str, int]:

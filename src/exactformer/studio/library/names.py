@@ -12,7 +12,6 @@ import unicodedata
 _DOI = re.compile(r"10\.\d{4,9}/\S+")
 _ARXIV = re.compile(r"(?:\d{4}\.\d{4,5}|[a-z][a-z.\-]*/\d{7})(?=v\d+$|$)")
 _ARXIV_DOI = re.compile(r"10\.48550/arxiv\.(.+)")
-_OPENALEX = re.compile(r"W\d{1,18}")
 _ORCID = re.compile(r"\d{4}-\d{4}-\d{4}-\d{3}[\dX]")
 _TEX_COMMAND = re.compile(r"\\[a-zA-Z]+")
 _NO_WORD = re.compile(r"[\W_]+")
@@ -90,12 +89,6 @@ def arxiv_id_of_doi(identifier: str | None) -> str | None:
     """Return the arXiv identifier that a DOI given out by arXiv holds."""
     found = _ARXIV_DOI.fullmatch(identifier or "")
     return arxiv_id(found[1]) if found else None
-
-
-def openalex_id(text: str) -> str | None:
-    """Return the OpenAlex identifier of a work: ``W`` and a number."""
-    found = _OPENALEX.fullmatch(text.strip().upper().rpartition("/")[2])
-    return found[0] if found else None
 
 
 def orcid(text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Papers: browse and search, read, edit, their history and files; each page beside its JSON route."""
+"""Papers: browse and search, read, edit, their history and files."""
 
 from __future__ import annotations
 
@@ -14,35 +14,20 @@ from starlette.responses import Response, StreamingResponse
 
 from exactformer.studio import web
 from exactformer.studio.errors import ConflictError, InvalidError, StudioError
-from exactformer.studio.evidence import claims, demonstrations, evidence, runs
+from exactformer.studio.evidence import claims, demonstrations
 from exactformer.studio.evidence.claims import Wanted
 from exactformer.studio.library import edits, exports, papers, people, search
 from exactformer.studio.library.catalogue import record
 from exactformer.studio.library.edits import PaperForm, fields_of, form_of
-from exactformer.studio.library.exports import FILES, FORMATS, as_file, named
+from exactformer.studio.library.exports import FORMATS, as_file, named
 from exactformer.studio.library.exports import Wanted as WantedFormat
-from exactformer.studio.library.models import (
-    BriefOut,
-    CitedOut,
-    FoundOut,
-    HistoryOut,
-    PaperChange,
-    PaperOut,
-    brief,
-    cited,
-    whole,
-)
-from exactformer.studio.library.papers import SORTS, Browse, Sort
-from exactformer.studio.library.records import Kind, to_dict
+from exactformer.studio.library.papers import SORTS, Browse
+from exactformer.studio.library.records import to_dict
 from exactformer.studio.library.tables import PAPER_KINDS, Paper
 from exactformer.studio.opinions import panel
-from exactformer.studio.opinions.panel import Bar, Own
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.web.shared_pages import stand_in
 
-pages = APIRouter(tags=["papers"], include_in_schema=False)
-api = APIRouter(prefix="/api/v1", tags=["papers"])
-files = APIRouter(prefix="/api/v1", tags=["exports"])
+router = APIRouter()
 
 EACH = 20
 Year = Annotated[int, Query(ge=1000, le=2999)]
@@ -57,7 +42,7 @@ SORT_LABELS = {
 }
 
 
-@pages.get("/papers")
+@router.get("/papers")
 def browse(
     request: Request,
     db: web.ReadSession,
@@ -103,76 +88,13 @@ def browse(
     )
 
 
-@api.get("/papers")
-def find(
-    db: web.ReadSession,
-    paging: web.Paging,
-    q: web.Words = "",
-    kind: Kind | None = None,
-    year: Year | None = None,
-    topic: Annotated[web.Clean, Query(max_length=120)] | None = None,
-    person: Number | None = None,
-    institution: Number | None = None,
-    sort: Sort = "relevance",
-) -> web.Listing[BriefOut]:
-    """Papers: all, or those with these words and filters."""
-    asked = Browse(q, kind, year, topic, person, institution, sort, *paging)
-    found = papers.find(db, asked)
-    counts = papers.counts(db, [paper.id for paper in found.items])
-    return web.listing((brief(paper, counts[paper.id]) for paper in found.items), found.total)
-
-
-@api.get("/search", name="find")
-def find_words(
-    db: web.ReadSession, paging: web.Paging, q: Annotated[web.Clean, Query(max_length=300)]
-) -> web.Listing[FoundOut]:
-    """Papers with all these words, the best first; ``title_html`` and ``excerpt_html`` are safe.
-
-    The last word may be unfinished; a blank behind it says that it is whole.
-    """
-    query = search.parse(q)
-    found = papers.find(db, Browse(q=q, limit=paging.limit, offset=paging.offset))
-    counts = papers.counts(db, [paper.id for paper in found.items])
-    items = (
-        FoundOut(
-            **brief(paper, counts[paper.id]).model_dump(),
-            title_html=str(search.highlight(paper.title, query)),
-            excerpt_html=str(search.excerpt(paper.abstract, query)),
-        )
-        for paper in found.items
-    )
-    return web.listing(items, found.total)
-
-
-@pages.get("/papers/{slug}")
-async def paper_page(
-    request: Request, db: web.ReadSession, actor: web.CurrentActor, slug: str
-) -> Response:
+@router.get("/papers/{slug}")
+def paper_page(read: web.Read, slug: str) -> Response:
     """Show a paper: what it is, what it claims and what came of it, what readers think."""
-    results = web.settings_of(request).results
-    numbers, own = await web.near(request, _known_to, db, actor, slug)
-    reader = actor if own.has_written else stand_in(actor)
-
-    def read() -> tuple[dict[str, Any], Bar]:
-        context = _page(db, reader, slug, results)
-        return context, panel.Own().mark(context["opinions"])
-
-    return await web.render_shared(
-        request,
-        "papers/page.html",
-        (*numbers, evidence.changed_at(results)),
-        reader,
-        read,
-        {"opinions/_bar.html": (own, lambda bar: {"opinions": own.mark(bar)})},
-        own.marks,
-    )
-
-
-def _known_to(db: Session, actor: Actor, slug: str) -> tuple[tuple[int, ...], Own]:
-    """Return the version of a paper's page, and what the reader has to do with it."""
-    connection = db.connection()
-    paper_id, *numbers = papers.version(connection, slug)
-    return tuple(numbers), panel.own(connection, actor, paper_id)
+    results = web.settings_of(read.request).results
+    runnable = read.request.app.state.runs.runnable
+    page = _page(read.db, read.actor, slug, results)
+    return read.render("papers/page.html", runnable=runnable, **page)
 
 
 def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[str, Any]:
@@ -189,7 +111,6 @@ def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[s
         "claims": views,
         "tally": claims.tally(views),
         "live": demonstrations.of_paper(db, paper),
-        "runnable": runs.RUNNABLE,
         "meanings": claims.MEANINGS,
         "tones": claims.TONES,
         "citation": exports.reference(paper),
@@ -208,14 +129,7 @@ def _houses(paper: Paper) -> dict[int, int]:
     return {id: number for number, id in enumerate(dict.fromkeys(named), 1)}
 
 
-@api.get("/papers/{slug}")
-def read(db: web.ReadSession, slug: web.Slug) -> PaperOut:
-    """One paper with everything its page says about it."""
-    paper = papers.get(db, slug)
-    return whole(paper, papers.counts(db, [paper.id])[paper.id])
-
-
-@pages.get("/papers/{slug}/edit")
+@router.get("/papers/{slug}/edit")
 def edit_form(read: web.Read, slug: str) -> Response:
     """Show the form."""
     read.actor.require("curator")
@@ -224,7 +138,7 @@ def edit_form(read: web.Read, slug: str) -> Response:
     return _edit_form(read.request, slug, paper.title, form)
 
 
-@pages.post("/papers/{slug}/edit")
+@router.post("/papers/{slug}/edit")
 def submit_edit(
     request: Request, actor: web.CurrentActor, slug: str, form: web.Sent[PaperForm]
 ) -> Response:
@@ -244,18 +158,7 @@ def _edit_form(
     return web.render_form(request, "papers/edit.html", refusal, form=form, **about)
 
 
-@api.patch("/papers/{slug}")
-def edit(
-    request: Request, actor: web.CurrentActor, slug: web.Slug, change: PaperChange
-) -> PaperOut:
-    """Change what a paper's page says; for curators."""
-    fields = change.model_dump(exclude_unset=True, exclude={"version"})
-    with web.writing(request) as db:
-        paper = edits.edit(db, actor, slug, fields, change.version)
-        return whole(paper, papers.counts(db, [paper.id])[paper.id])
-
-
-@pages.get("/papers/{slug}/history")
+@router.get("/papers/{slug}/history")
 def history(request: Request, db: web.ReadSession, slug: str) -> Response:
     """Show who changed what about a paper."""
     paper = papers.get(db, slug)
@@ -263,30 +166,7 @@ def history(request: Request, db: web.ReadSession, slug: str) -> Response:
     return web.render(request, "papers/history.html", paper=paper, entries=entries)
 
 
-@api.get("/papers/{slug}/history")
-def read_history(db: web.ReadSession, slug: web.Slug) -> web.Listing[HistoryOut]:
-    """Who changed what about a paper, the newest change first."""
-    entries = papers.history(db, papers.get(db, slug).id)
-    return web.listing(map(HistoryOut.model_validate, entries), len(entries))
-
-
-@api.get("/papers/{slug}/references")
-def read_references(
-    db: web.ReadSession, slug: web.Slug, paging: web.Paging
-) -> web.Listing[CitedOut]:
-    """What a paper cites, as far as the library knows."""
-    paper = papers.get(db, slug)
-    return cited(papers.references(db, paper.id, *paging))
-
-
-@api.get("/papers/{slug}/cited-by")
-def read_cited_by(db: web.ReadSession, slug: web.Slug, paging: web.Paging) -> web.Listing[CitedOut]:
-    """Which papers of the library cite a paper."""
-    paper = papers.get(db, slug)
-    return cited(papers.cited_by(db, paper.id, *paging))
-
-
-@files.get("/export", response_class=Response, responses=FILES)
+@router.get("/export")
 def everything(request: Request, format: WantedFormat = "json") -> StreamingResponse:
     """The whole library, as it is read; import takes the JSON back without loss."""
     database = web.database_of(request)
@@ -301,10 +181,7 @@ def everything(request: Request, format: WantedFormat = "json") -> StreamingResp
     )
 
 
-@files.get("/papers/{slug}/export", response_class=Response, responses=FILES)
+@router.get("/papers/{slug}/export")
 def one(db: web.ReadSession, slug: web.Slug, format: WantedFormat = "json") -> Response:
     """One paper."""
     return as_file(db, [papers.get(db, slug)], format, slug)
-
-
-routers = (pages, api, files)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from exactformer.studio.errors import NotFoundError
@@ -29,16 +29,9 @@ from exactformer.studio.library.tables import (
 from exactformer.studio.opinions.tables import Comment, Review, Save
 from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.storage.slices import Slice
-from exactformer.studio.storage.versions import EVERYTHING, Version
 
 Sort = Literal["relevance", "claims", "newest", "oldest", "title", "cited"]
 _SLUG = re.compile(r"[a-z0-9-]{1,120}")
-_NUMBER = select(Version.number)
-_VERSION = select(
-    Paper.id,
-    _NUMBER.where(Version.scope == EVERYTHING).scalar_subquery(),
-    _NUMBER.where(Version.scope == Paper.id).scalar_subquery(),
-).where(Paper.slug == bindparam("slug"))
 SORTS: tuple[Sort, ...] = ("relevance", "claims", "newest", "oldest", "title", "cited")
 
 
@@ -74,23 +67,10 @@ def get(db: Session, slug: str) -> Paper:
     known = _SLUG.fullmatch(slug) is not None
     paper = db.scalar(select(Paper).where(Paper.slug == slug).options(*whole())) if known else None
     if paper is None:
-        raise _no_paper(slug)
+        raise NotFoundError(
+            f"There is no paper {slug[:120]!r}. The list of papers has those there are."
+        )
     return paper
-
-
-def version(connection: Connection, slug: str) -> tuple[int, int, int]:
-    """Return the id of the paper with this slug, and two numbers that grow when its page changes."""
-    known = _SLUG.fullmatch(slug) is not None
-    row = connection.execute(_VERSION, {"slug": slug}).first() if known else None
-    if row is None:
-        raise _no_paper(slug)
-    return row[0], row[1] or 0, row[2] or 0
-
-
-def _no_paper(slug: str) -> NotFoundError:
-    return NotFoundError(
-        f"There is no paper {slug[:120]!r}. The list of papers has those there are."
-    )
 
 
 def find(db: Session, browse: Browse) -> Slice[Paper]:

@@ -1,4 +1,4 @@
-"""People, institutions and topics: their pages, each beside its JSON route."""
+"""People, institutions and topics: their pages."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from starlette.responses import Response
 from exactformer.studio import web
 from exactformer.studio.evidence import claims
 from exactformer.studio.library import papers, people
-from exactformer.studio.library.models import InstitutionOut, NamedOut, PersonOut, TopicOut
 from exactformer.studio.library.papers import Browse
 
-pages = APIRouter(tags=["papers"], include_in_schema=False)
-api = APIRouter(prefix="/api/v1", tags=["papers"])
+router = APIRouter()
 
 EACH = 20
 
 
-@pages.get("/people/{id}")
+@router.get("/people/{id}")
 def person(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) -> Response:
     """Show a person: her papers, where she works, who she writes with."""
     about = {
@@ -31,19 +29,7 @@ def person(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) -> Resp
     return _page(read, "papers/person.html", about, Browse(person=id), page)
 
 
-@api.get("/people/{id}")
-def read_person(db: web.ReadSession, id: web.Identifier) -> PersonOut:
-    """A person; ``/papers?person=`` lists her papers."""
-    person = people.person(db, id)
-    return PersonOut(
-        id=person.id,
-        name=person.name,
-        orcid=person.orcid,
-        institutions=[NamedOut.model_validate(each) for each in people.institutions_of(db, id)],
-    )
-
-
-@pages.get("/institutions/{id}")
+@router.get("/institutions/{id}")
 def institution(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) -> Response:
     """Show an institution: its people and their papers."""
     found, staff = people.institution(read.db, id), people.people_at(read.db, id)
@@ -51,30 +37,11 @@ def institution(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) ->
     return _page(read, "papers/institution.html", about, Browse(institution=id), page)
 
 
-@api.get("/institutions/{id}")
-def read_institution(db: web.ReadSession, id: web.Identifier) -> InstitutionOut:
-    """An institution; ``/papers?institution=`` lists its papers."""
-    institution = people.institution(db, id)
-    return InstitutionOut(
-        id=institution.id,
-        name=institution.name,
-        people=[NamedOut.model_validate(each) for each in people.people_at(db, id)],
-    )
-
-
-@pages.get("/topics/{slug}")
+@router.get("/topics/{slug}")
 def topic(read: web.Read, slug: str, page: web.PageNumber = 1) -> Response:
     """Show a topic: the papers about it."""
     about = {"topic": people.topic(read.db, slug)}
     return _page(read, "papers/topic.html", about, Browse(topic=slug), page)
-
-
-@api.get("/topics")
-def read_topics(db: web.ReadSession, paging: web.Paging) -> web.Listing[TopicOut]:
-    """Topics, those with most papers first."""
-    found = people.topics(db, *paging)
-    items = (TopicOut(slug=topic.slug, name=topic.name, papers=n) for topic, n in found.items)
-    return web.listing(items, found.total)
 
 
 def _page(
@@ -91,6 +58,3 @@ def _page(
         tallies=claims.by_paper(db, web.settings_of(read.request).results, ids),
         **about,
     )
-
-
-routers = (pages, api)

@@ -1,7 +1,7 @@
-"""A paper as plain data: what importers produce, the library stores and exporters consume.
+"""A paper as plain data: what is read, stored and written.
 
 Limits are part of the types; :func:`checked` refuses what exceeds them and says where.
-References are keys (``doi:…``, ``arxiv:…``, ``openalex:…``, ``title:…``), so that a record stands
+References are keys (``doi:…``, ``arxiv:…``, ``title:…``), so that a record stands
 alone and its citations are tied when both ends are known.
 """
 
@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from exactformer.claims import records as claims
 from exactformer.studio.errors import InvalidError, TooLargeError
 from exactformer.studio.library import names
 from exactformer.studio.web import markup
@@ -71,14 +72,14 @@ Address = Annotated[Short, AfterValidator(_followable)]
 Doi = Annotated[Line, Field(pattern=r"^10\.\d{4,9}/\S+$", max_length=200)]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 Kind = Literal["article", "preprint", "talk", "book", "thesis", "software", "dataset", "other"]
-ClaimKind = Literal["theorem", "table", "figure", "statement"]
-CLAIM_KINDS: tuple[str, ...] = get_args(ClaimKind)
+ClaimKind = claims.Kind
+CLAIM_KINDS: tuple[str, ...] = get_args(claims.Kind)
 
 
 def _known_key(key: str) -> str:
     scheme, _, rest = key.partition(":")
-    if scheme not in ("doi", "arxiv", "openalex", "title") or not rest or len(key) > 620:
-        raise ValueError("is not a key (doi:…, arxiv:…, openalex:… or title:…|year|family)")
+    if scheme not in ("doi", "arxiv", "title") or not rest or len(key) > 620:
+        raise ValueError("is not a key (doi:…, arxiv:… or title:…|year|family)")
     return key
 
 
@@ -106,8 +107,7 @@ class ClaimRecord:
     kind: ClaimKind
     title: ClaimTitle
     statement: Marked = ""
-    experiment: Word | None = None
-    checked_by: Marked = ""
+    ledger: Annotated[str, Field(pattern=r"^([a-z0-9-]+/[a-z0-9-]+)?$", max_length=120)] = ""
 
 
 def _distinct(claims: tuple[ClaimRecord, ...]) -> tuple[ClaimRecord, ...]:
@@ -134,7 +134,6 @@ class PaperRecord:
     open_access: bool | None = None
     doi: Doi | None = None
     arxiv_id: Annotated[str, Field(pattern=r"^[a-z0-9./-]+$", max_length=40)] | None = None
-    openalex_id: Annotated[str, Field(pattern=r"^W\d{1,18}$")] | None = None
     url: Address = ""
     code_url: Address = ""
     code_note: Short = ""
@@ -181,7 +180,6 @@ def keys(record: PaperRecord) -> list[str]:
     marks = [
         ("doi", record.doi),
         ("arxiv", record.arxiv_id),
-        ("openalex", record.openalex_id),
         ("title", str(TitleKey.of(record.title, record.year, first))),
     ]
     return [f"{scheme}:{mark}" for scheme, mark in marks if mark]

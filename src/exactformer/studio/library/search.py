@@ -1,8 +1,7 @@
 """Finding papers by words or by identifier, institutions by name, and near spellings of a word.
 
 What a reader types is words, never syntax; the last one may be unfinished. All words must occur, in
-any field. ``_index`` is the one thing that knows which database it asks; highlights are made from the
-stored text, with everything around them escaped.
+any field. Highlights are made from the stored text, with everything around them escaped.
 """
 
 from __future__ import annotations
@@ -12,27 +11,14 @@ import re
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
-from sqlalchemy import (
-    ColumnElement,
-    Float,
-    Integer,
-    Select,
-    Subquery,
-    cast,
-    column,
-    func,
-    literal_column,
-    or_,
-    select,
-    table,
-)
-from sqlalchemy.dialects.postgresql import TSQUERY
+from sqlalchemy import Select, Subquery, or_, select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.library import names
 from exactformer.studio.library.names import folded, words
 from exactformer.studio.library.search_index import LONGEST_WORD
 from exactformer.studio.library.tables import Institution, Paper, Person
+from exactformer.studio.storage.dialects import word_index
 
 MOST_WORDS = 12
 MOST_RANKED = 10_000
@@ -57,37 +43,9 @@ def parse(typed: str) -> Query:
     return Query(found, open=not typed[-1:].isspace())
 
 
-@dataclass(frozen=True)
-class _Index:
-    """The index as this database spells it: its key, whether a row matches, and how well.
-
-    ``value`` is the key where it must not lead: SQLite would ask the index once for each paper.
-    """
-
-    key: ColumnElement[int]
-    value: ColumnElement[int]
-    matches: ColumnElement[bool]
-    rank: ColumnElement[float]
-
-
-def _index(db: Session, query: Query) -> _Index:
-    if db.get_bind().dialect.name == "sqlite":
-        rows = table("search_papers", column("rowid", Integer), column("rank", Float))
-        given = " ".join(f'"{word}"' for word in query.words) + ("*" if query.open else "")
-        matching = literal_column("search_papers").op("MATCH")(given)
-        value = literal_column("+search_papers.rowid", Integer)
-        return _Index(rows.c.rowid, value, matching, rows.c.rank)
-    rows = table("search_papers", column("paper_id", Integer), column("document"))
-    given = " & ".join(f"'{word}'" for word in query.words) + (":*" if query.open else "")
-    wanted = cast(given, TSQUERY)
-    rank = -func.ts_rank(rows.c.document, wanted, type_=Float)
-    key = rows.c.paper_id
-    return _Index(key, key, rows.c.document.op("@@")(wanted), rank)
-
-
 def matching(db: Session, query: Query) -> Select[int]:
     """Return a query for the ids of all papers that match, in no order."""
-    index = _index(db, query)
+    index = word_index(db, query.words, query.open)
     return select(index.key).where(index.matches)
 
 
@@ -97,7 +55,7 @@ def ranked(db: Session, query: Query, among: Select[int] | None = None) -> Subqu
     Where more than ``MOST_RANKED`` match, those added last are ranked: words that everything
     holds say little about what is best, and would take long to say it.
     """
-    index = _index(db, query)
+    index = word_index(db, query.words, query.open)
     found = select(index.key.label("paper_id"), index.rank.label("rank")).where(index.matches)
     if among is not None:
         found = found.where(index.value.in_(among))
@@ -144,14 +102,13 @@ SHORTEST = 4
 
 
 def by_identifier(db: Session, typed: str) -> int | None:
-    """Return the id of the paper with this arXiv id, DOI, OpenAlex id or web address, if it is one."""
+    """Return the id of the paper with this arXiv id, DOI or web address, if it is one."""
     typed = typed.strip()
     conditions = [
         column == value
         for column, value in (
             (Paper.arxiv_id, names.arxiv_id(typed)),
             (Paper.doi, names.doi(typed)),
-            (Paper.openalex_id, names.openalex_id(typed)),
             (Paper.url, names.web_address(typed)),
         )
         if value

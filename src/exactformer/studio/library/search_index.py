@@ -7,13 +7,14 @@ under a GIN index) written out word by word, so that no locale or dictionary has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Select, select, text
 from sqlalchemy.orm import Session
 
 from exactformer.studio.library.names import words
 from exactformer.studio.library.tables import Authorship, Paper, PaperTopic, Person, Topic
+from exactformer.studio.storage.dialects import forget_documents, keep_documents
 from exactformer.studio.storage.slices import chunks
 
 # Field -> its weight in PostgreSQL's letters; SQLite's numbers are in the migration, in this order.
@@ -33,46 +34,15 @@ def index(db: Session, paper_ids: Sequence[int]) -> None:
     """Bring the index up to date with these papers, in the transaction that changed them."""
     db.flush()
     for some in chunks(paper_ids):
-        _forget(db, some)
-        _insert(db, some)
+        forget_documents(db, some)
+        keep_documents(db, _documents(db, some), FIELDS)
 
 
-def index_all(
-    db: Session, batch: int = 2000, tell: Callable[[int], None] = lambda done: None
-) -> int:
-    """Index every paper anew; ``tell`` hears how many are done. Return their number."""
+def index_all(db: Session) -> None:
+    """Index every paper anew."""
     db.execute(text("DELETE FROM search_papers"))
-    done = 0
-    for some in chunks(db.scalars(select(Paper.id).order_by(Paper.id)).all(), batch):
-        _insert(db, some)
-        done += len(some)
-        tell(done)
-    return done
-
-
-def _forget(db: Session, ids: Sequence[int]) -> None:
-    key = "rowid" if db.get_bind().dialect.name == "sqlite" else "paper_id"
-    db.execute(text(f"DELETE FROM search_papers WHERE {key} = :id"), [{"id": i} for i in ids])
-
-
-def _insert(db: Session, ids: Sequence[int]) -> None:
-    if db.get_bind().dialect.name == "sqlite":
-        statement = (
-            "INSERT INTO search_papers (rowid, title, authors, topics, abstract) "
-            "VALUES (:id, :title, :authors, :topics, :abstract)"
-        )
-        rows = [
-            {"id": id, **{field: " ".join(found) for field, found in fields.items()}}
-            for id, fields in _documents(db, ids)
-        ]
-    else:
-        statement = (
-            "INSERT INTO search_papers (paper_id, document) "
-            "VALUES (:id, CAST(:document AS tsvector))"
-        )
-        rows = [{"id": id, "document": _vector(fields)} for id, fields in _documents(db, ids)]
-    if rows:
-        db.execute(text(statement), rows)
+    for some in chunks(db.scalars(select(Paper.id).order_by(Paper.id)).all()):
+        keep_documents(db, _documents(db, some), FIELDS)
 
 
 def _documents(db: Session, ids: Sequence[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:
@@ -105,14 +75,3 @@ def _joined(db: Session, query: Select[int, str]) -> dict[int, str]:
     for id, name in db.execute(query):
         gathered.setdefault(id, []).append(name)
     return {id: " ".join(names) for id, names in gathered.items()}
-
-
-def _vector(fields: dict[str, list[str]]) -> str:
-    """Write a ``tsvector``: each word with its places, each place with its field's weight."""
-    places: dict[str, list[str]] = {}
-    position = 0
-    for field, found in fields.items():
-        for word in found:
-            position += 1
-            places.setdefault(word, []).append(f"{position}{FIELDS[field]}")
-    return " ".join(f"'{word}':{','.join(at[:200])}" for word, at in places.items())

@@ -1,14 +1,16 @@
 """What a library begins with: the works this project stands on, and what they cite.
 
-``works/NAME.json`` is a record with its claims, ``works/NAME.references.json`` its reference list
-in CSL-JSON, as the work prints it. Fang, Yun, Jiang and Li are three of the four bodies of work; the
-fourth, a page about Fang on a scholarly site, is no work to cite: it is what these pages are made
-after. In its place stands the talk through which this project reads Yun.
+``works/NAME.json`` is a record, ``works/NAME.references.json`` the records of its reference list; its
+claims are those of the ledger. Fang, Yun, Jiang and Li are three of the four works; the fourth,
+a page about Fang on a scholarly site, is not a work to cite: these pages are made after it. In its
+place stands the talk through which this project reads Yun.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -17,11 +19,11 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from exactformer.claims import PAPERS, ledger
 from exactformer.studio.library import catalogue, papers
-from exactformer.studio.library.formats import csl, own
-from exactformer.studio.library.imports import store
-from exactformer.studio.library.matches import matches
-from exactformer.studio.library.records import PaperRecord, keys
+from exactformer.studio.library.formats import own
+from exactformer.studio.library.matches import match
+from exactformer.studio.library.records import ClaimRecord, PaperRecord, keys
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
@@ -45,7 +47,7 @@ def seed(db: Session) -> list[str]:
         audit.record(db, _SEEDER, "library.seed", KIND, there[name].id, {"work": name})
     for name in new:
         cited = references(name)
-        store(db, cited)
+        catalogue.store(db, cited)
         catalogue.cite(db, {there[name].id: [keys(record)[0] for record in cited]})
     for name in NAMES:
         catalogue.add_claims(there[name], work(name).claims)
@@ -61,15 +63,23 @@ def featured(db: Session) -> tuple[Paper, ...]:
 
 @cache
 def work(name: str) -> PaperRecord:
-    """Return a work as it is shipped."""
-    return own.read(_data(f"{name}.json"))[0]
+    """Return a work as it is shipped, with its claims from the ledger."""
+    return replace(own.read(_data(f"{name}.json"))[0], claims=tuple(_claims(name)))
+
+
+def _claims(name: str) -> Iterator[ClaimRecord]:
+    for paper in PAPERS:
+        for claim in ledger(paper):
+            if claim.work == name:
+                entry = f"{paper}/{claim.id}"
+                yield ClaimRecord(claim.id, claim.kind, claim.title, claim.says, entry)
 
 
 @cache
 def references(name: str) -> tuple[PaperRecord, ...]:
     """Return what a work cites, as its reference list gives it."""
     path = f"{name}.references.json"
-    return tuple(csl.read(_data(path))) if _folder().joinpath(path).is_file() else ()
+    return tuple(own.read(_data(path))) if _folder().joinpath(path).is_file() else ()
 
 
 def seeded(db: Session) -> dict[str, Paper]:
@@ -83,12 +93,12 @@ def seeded(db: Session) -> dict[str, Paper]:
 
 
 def _add(db: Session, name: str) -> Paper:
-    """Add a work, or adopt the paper that an import has brought before."""
+    """Add a work, or adopt the paper that somebody has brought before."""
     record = work(name)
-    match = matches(db, [record])[0]
-    if match is None:
-        return catalogue.add(db, [record])[0]
-    paper = db.get_one(Paper, match.paper_id)
+    known = match(db, record)
+    if known is None:
+        return catalogue.add(db, record)
+    paper = db.get_one(Paper, known)
     catalogue.fill(db, paper, record)
     return paper
 

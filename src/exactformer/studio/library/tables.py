@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import JSON, CheckConstraint, ForeignKeyConstraint, String, Text, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from exactformer.studio.storage.base import Base, now, to
@@ -29,7 +28,6 @@ class Paper(Base):
     open_access: Mapped[bool | None]
     doi: Mapped[str | None] = mapped_column(String(200), unique=True)
     arxiv_id: Mapped[str | None] = mapped_column(String(40), unique=True)
-    openalex_id: Mapped[str | None] = mapped_column(String(40), unique=True)
     url: Mapped[str] = mapped_column(String(500), default="")
     code_url: Mapped[str] = mapped_column(String(500), default="")
     code_note: Mapped[str] = mapped_column(String(500), default="")
@@ -135,8 +133,8 @@ class Citation(Base):
 class Claim(Base):
     """A theorem, table, figure or sentence of a paper that evidence can speak to.
 
-    ``anchor`` is how comments mention it (``#table-1``); ``experiment`` names the stored run whose
-    verdict is shown, and ``checked_by`` says in words what checks a theorem (a certificate, a test).
+    ``anchor`` is how comments mention it (``#table-1``); ``ledger`` names its entry in the ledger of
+    claims, from which its verdict follows.
     """
 
     __tablename__ = "claims"
@@ -149,17 +147,4 @@ class Claim(Base):
     kind: Mapped[str] = mapped_column(String(20))
     title: Mapped[str] = mapped_column(String(300))
     statement: Mapped[str] = mapped_column(Text, default="")
-    experiment: Mapped[str | None] = mapped_column(String(60), index=True)
-    checked_by: Mapped[str] = mapped_column(Text, default="")
-
-
-class PendingImport(Base):
-    """Records read from an uploaded file, shown to their owner before anything is written."""
-
-    __tablename__ = "pending_imports"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    owner_id: Mapped[int] = to("users", index=True)
-    format: Mapped[str] = mapped_column(String(20))
-    records: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
-    created_at: Mapped[datetime] = mapped_column(default=now)
+    ledger: Mapped[str] = mapped_column(String(120), default="", index=True)

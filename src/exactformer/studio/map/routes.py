@@ -1,110 +1,20 @@
-"""The research map: slices, nodes by name, shortest paths; for programs, then the page."""
+"""The research map: its page, slices, and nodes by name."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import AliasPath, BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio import web
 from exactformer.studio.evidence import claims
 from exactformer.studio.map.nodes import search
-from exactformer.studio.map.paths import shortest_path
 from exactformer.studio.map.relations import KINDS, Key
-from exactformer.studio.map.slices import explore, start
+from exactformer.studio.map.slices import start
 from exactformer.studio.map.views import LIMIT, State, look
-
-ALL = ",".join(KINDS)
-
-api = APIRouter(prefix="/api/v1/map", tags=["map"])
-
-NodeName = Annotated[web.Clean, Field(max_length=40, examples=["paper:12"])]
-Kinds = Annotated[
-    web.Clean,
-    Query(max_length=80, description=f"Kinds of nodes, by commas; of {', '.join(KINDS)}."),
-]
-
-
-KeyOut = Annotated[str, BeforeValidator(str)]
-"""A node's key as text."""
-
-
-class NodeOut(web.Out):
-    """A node; ``degree`` counts its edges in the whole library."""
-
-    id: Annotated[KeyOut, Field(validation_alias="key")]
-    kind: Annotated[str, Field(validation_alias=AliasPath("key", "kind"))]
-    label: str
-    short: str
-    href: str
-    degree: int
-
-
-class EdgeOut(web.Out):
-    """An edge, in the direction in which its name is read."""
-
-    source: KeyOut
-    relation: str
-    target: KeyOut
-
-
-class SliceOut(web.Out):
-    """A slice; ``left_out`` counts neighbours that had no place, by kind."""
-
-    centre: KeyOut
-    nodes: list[NodeOut]
-    edges: list[EdgeOut]
-    walked: Annotated[list[str], BeforeValidator(lambda keys: sorted(map(str, keys)))]
-    left_out: dict[str, int]
-
-
-class RouteOut(web.Out):
-    """A path. Without nodes, ``exhausted`` says whether there is certainly none."""
-
-    nodes: list[NodeOut]
-    edges: list[EdgeOut]
-    visited: int
-    exhausted: bool
-    sentence: str
-
-
-@api.get("", response_model=SliceOut)
-def read_slice(
-    db: web.ReadSession,
-    node: NodeName,
-    depth: Annotated[int, Query(ge=1, le=2)] = 1,
-    kinds: Kinds = ALL,
-    limit: Annotated[int, Query(ge=1, le=200)] = 60,
-    expanded: Annotated[web.Clean, Query(max_length=900, description="Nodes, by commas.")] = "",
-) -> Any:
-    """Return what lies around a node."""
-    return explore(db, Key.parse(node), depth, split(kinds), limit, keys(expanded))
-
-
-@api.get("/search", response_model=web.Listing[NodeOut])
-def find_nodes(
-    db: web.ReadSession,
-    q: Annotated[web.Clean, Query(max_length=200)],
-    kinds: Kinds = ALL,
-    limit: Annotated[int, Query(ge=1, le=50)] = 20,
-) -> Any:
-    """Return nodes whose names hold every word of the query."""
-    found = search(db, q, split(kinds), limit)
-    return {"items": found, "total": len(found)}
-
-
-@api.get("/path", response_model=RouteOut)
-def find_path(
-    db: web.ReadSession,
-    source: Annotated[NodeName, Query(alias="from")],
-    target: Annotated[NodeName, Query(alias="to")],
-    kinds: Kinds = ALL,
-) -> Any:
-    """Return a shortest path between two nodes, through nodes of the given kinds."""
-    return shortest_path(db, Key.parse(source), Key.parse(target), split(kinds))
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -117,7 +27,7 @@ def keys(text: str) -> tuple[Key, ...]:
     return tuple(Key.parse(part) for part in split(text))
 
 
-pages = APIRouter(tags=["map"], include_in_schema=False)
+router = APIRouter()
 
 LIMITS = (20, 40, 80, 160)
 
@@ -130,7 +40,6 @@ class Asked(BaseModel):
     kinds: Annotated[list[web.Clean], Field(max_length=len(KINDS))] = []
     limit: Annotated[int, Field(ge=1, le=200)] = LIMIT
     expanded: Annotated[web.Clean, Field(max_length=900)] = ""
-    to: Annotated[web.Clean, Field(max_length=40)] = ""
     q: Annotated[web.Clean, Field(max_length=200)] = ""
 
     def state(self, db: Session) -> State | None:
@@ -144,14 +53,13 @@ class Asked(BaseModel):
             split(",".join(self.kinds)) or KINDS,
             self.limit,
             keys(self.expanded),
-            Key.parse(self.to) if self.to else None,
         )
 
 
 Question = Annotated[Asked, Query()]
 
 
-@pages.get("/map")
+@router.get("/map")
 def explorer(read: web.Read, asked: Question) -> Response:
     """Show the explorer."""
     return read.render(
@@ -164,7 +72,7 @@ def explorer(read: web.Read, asked: Question) -> Response:
     )
 
 
-@pages.get("/map/slice")
+@router.get("/map/slice")
 def part(read: web.Read, asked: Question) -> Response:
     """Return what the explorer shows, for its script to put in place."""
     return read.render("map/_view.html", **_shown(read, asked))
@@ -181,12 +89,9 @@ def _shown(read: web.Reader, asked: Asked) -> dict[str, Any]:
     return {"state": state, "view": view, "verdicts": verdicts}
 
 
-@pages.get("/map/found")
+@router.get("/map/found")
 def found_nodes(request: Request, db: web.ReadSession, asked: Question) -> Response:
     """Return nodes by name, with links that lead from where the reader is."""
     state = asked.state(db)
     found = search(db, asked.q) if asked.q.strip() else ()
     return web.render(request, "map/_found.html", state=state, q=asked.q, found=found)
-
-
-routers = (api, pages)

@@ -65,23 +65,16 @@ def explore(
     kinds: Collection[str] = KINDS,
     limit: int = 60,
     expanded: Sequence[Key] = (),
-    path: Sequence[Key] = (),
 ) -> Slice:
-    """Return the slice around a node, with the neighbours of expanded nodes added.
-
-    Along a path, only its nodes and what was expanded are shown.
-    """
+    """Return the slice around a node, with the neighbours of expanded nodes added."""
     _check(depth, kinds, limit, expanded)
-    shown = dict.fromkeys((centre, *path, *expanded))
+    shown = dict.fromkeys((centre, *expanded))
     require(db, shown)
-    walked = set(expanded)
-    left_out: dict[str, int] = {}
+    walked = {centre, *expanded}
     counted: Degrees = {}
-    if not path:
-        walked.add(centre)
-        room = (limit - len(shown)) // depth
-        left_out = _walk(db, [centre], shown, kinds, room, counted)
-    if not path and depth == 2:
+    room = (limit - len(shown)) // depth
+    left_out = _walk(db, [centre], shown, kinds, room, counted)
+    if depth == 2:
         walked.update(_affordable(_count(db, shown, counted)))
         left_out = _walk(db, walked, shown, kinds, limit - len(shown), counted)
     for key in expanded:

@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 from sqlalchemy.orm import Session
 
 from exactformer.studio.map.nodes import Node
-from exactformer.studio.map.paths import Route, shortest_path
 from exactformer.studio.map.relations import KINDS, Edge, Key
 from exactformer.studio.map.slices import Slice, explore
 
@@ -32,21 +31,19 @@ PHRASES = {
 
 @dataclass(frozen=True)
 class State:
-    """Where a reader is: the centre, how far she looks, what she expanded, a path's other end."""
+    """Where a reader is: the centre, how far she looks, and what she expanded."""
 
     node: Key
     depth: int = 1
     kinds: tuple[str, ...] = KINDS
     limit: int = LIMIT
     expanded: tuple[Key, ...] = ()
-    to: Key | None = None
 
     @property
     def query(self) -> str:
         """The state as the query of an address; what is as usual is not said."""
         said = {
             "node": str(self.node),
-            "to": str(self.to) if self.to else "",
             "depth": str(self.depth) if self.depth != 1 else "",
             "kinds": ",".join(self.kinds) if set(self.kinds) != set(KINDS) else "",
             "limit": str(self.limit) if self.limit != LIMIT else "",
@@ -56,7 +53,7 @@ class State:
 
     def focused(self, key: Key) -> State:
         """Look from another node."""
-        return replace(self, node=key, expanded=(), to=None)
+        return replace(self, node=key, expanded=())
 
     def expanding(self, key: Key) -> State:
         """Show a node's neighbours too."""
@@ -65,10 +62,6 @@ class State:
     def collapsing(self, key: Key) -> State:
         """Show them no longer."""
         return replace(self, expanded=tuple(other for other in self.expanded if other != key))
-
-    def leading_to(self, key: Key | None) -> State:
-        """Show the path to a node; to none, what surrounds the centre."""
-        return replace(self, expanded=(), to=key)
 
 
 @dataclass(frozen=True)
@@ -83,13 +76,12 @@ class Relationship:
 
 @dataclass(frozen=True)
 class Entry:
-    """A node of a view. ``step`` is its place on the path; ``more`` the edges that are not shown."""
+    """A node of a view; ``more`` counts the edges that are not shown."""
 
     node: Node
     relationships: tuple[Relationship, ...]
     more: int
     is_open: bool
-    step: int | None
 
 
 @dataclass(frozen=True)
@@ -98,13 +90,11 @@ class View:
 
     state: State
     slice: Slice
-    route: Route | None
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """The nodes: along a path in its order, otherwise by kind, each with its edges."""
+        """The nodes by kind, each with its edges."""
         nodes = {node.key: node for node in self.slice.nodes}
-        steps = {node.key: i for i, node in enumerate(self.route.nodes)} if self.route else {}
         edges: dict[Key, list[tuple[Edge, bool]]] = defaultdict(list)
         for edge in self.slice.edges:
             edges[edge.source].append((edge, True))
@@ -115,24 +105,18 @@ class View:
                 _relationships(edges[key], nodes),
                 node.degree - len(edges[key]),
                 key in self.slice.walked,
-                steps.get(key),
             )
             for key, node in nodes.items()
         ]
         order = {kind: place for place, kind in enumerate(KINDS)}
-        return tuple(sorted(made, key=lambda e: (_last_if_none(e.step), order[e.node.key.kind])))
+        return tuple(sorted(made, key=lambda entry: order[entry.node.key.kind]))
 
     def grouped(self) -> dict[str, list[Entry]]:
-        """The nodes that are not on the path, by kind."""
+        """The nodes by kind."""
         groups: dict[str, list[Entry]] = {}
         for entry in self.entries:
-            if entry.step is None:
-                groups.setdefault(entry.node.key.kind, []).append(entry)
+            groups.setdefault(entry.node.key.kind, []).append(entry)
         return groups
-
-    def path(self) -> list[Entry]:
-        """The nodes on the path, in its order."""
-        return [entry for entry in self.entries if entry.step is not None]
 
     @property
     def centre(self) -> Entry:
@@ -141,13 +125,9 @@ class View:
 
 
 def look(db: Session, state: State) -> View:
-    """Return what a state shows; where no path is found, what surrounds the centre."""
-    route = shortest_path(db, state.node, state.to, state.kinds) if state.to else None
-    path = [node.key for node in route.nodes] if route else []
-    shown = explore(
-        db, state.node, state.depth, state.kinds, state.limit, state.expanded, path=path
-    )
-    return View(state, shown, route)
+    """Return what a state shows."""
+    shown = explore(db, state.node, state.depth, state.kinds, state.limit, state.expanded)
+    return View(state, shown)
 
 
 def _relationships(
@@ -162,7 +142,3 @@ def _relationships(
         for phrase, outwards in zip(phrases, (True, False), strict=True)
         if (name, outwards) in found
     )
-
-
-def _last_if_none(step: int | None) -> float:
-    return float("inf") if step is None else step

@@ -108,35 +108,22 @@ def forget(db: Session, text: Review | Comment) -> None:
     db.execute(delete(Notice).where(column == text.id, Notice.kind != "decision"))
 
 
-def listing(
-    db: Session, actor: Actor, limit: int, offset: int = 0, *, only_unread: bool = False
-) -> Slice[News]:
+def listing(db: Session, actor: Actor, limit: int, offset: int = 0) -> Slice[News]:
     """Return what the actor was told, the newest first."""
     reader = actor.require("reader")
     statement = select(Notice).where(Notice.user_id == reader)
-    if only_unread:
-        statement = statement.where(Notice.read_at.is_(None))
     both = selectinload(Notice.by), selectinload(Notice.paper)
     found = cut(db, statement.order_by(Notice.id.desc()), limit, offset, *both)
     return Slice(tuple(map(_news, found.items)), found.total, limit, offset)
 
 
-def unread(db: Session, actor: Actor) -> int:
-    """Return how many notices the actor has not read."""
-    if actor.id is None:
-        return 0
-    mine = select(func.count()).select_from(Notice)
-    return db.scalar(mine.where(Notice.user_id == actor.id, Notice.read_at.is_(None))) or 0
-
-
-def mark_read(db: Session, actor: Actor, up_to: int) -> int:
-    """Mark notices up to this one as read, forget old ones, and return how many stay unread."""
+def mark_read(db: Session, actor: Actor, up_to: int) -> None:
+    """Mark notices up to this one as read, and forget old ones."""
     reader = actor.require("reader")
     own = Notice.user_id == reader
     new = update(Notice).where(own, Notice.id <= up_to, Notice.read_at.is_(None))
     db.execute(new.values(read_at=now()))
     db.execute(delete(Notice).where(own, Notice.read_at < now() - KEPT))
-    return unread(db, actor)
 
 
 def followed(db: Session, actor: Actor, paper: Paper) -> frozenset[str]:

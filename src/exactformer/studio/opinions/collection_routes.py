@@ -1,4 +1,4 @@
-"""Collections: one's own, and those that others share by link; each page beside its JSON route."""
+"""Collections: one's own, and those that others share by link."""
 
 from __future__ import annotations
 
@@ -6,75 +6,31 @@ from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Path, Request
-from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio import web
 from exactformer.studio.evidence import claims
 from exactformer.studio.evidence.claims import Tally
-from exactformer.studio.library import papers
-from exactformer.studio.library.exports import FILES, Format, Wanted, as_file
+from exactformer.studio.library.exports import Format, Wanted, as_file
 from exactformer.studio.library.names import slugified
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import collections, quick
 from exactformer.studio.opinions.collections import (
-    DESCRIPTION_LIMIT,
     MOST_ITEMS,
-    NOTE_LIMIT,
-    TITLE_LIMIT,
-)
-from exactformer.studio.opinions.models import (
-    CollectionBriefOut,
-    CollectionOut,
-    SharedCollectionOut,
 )
 from exactformer.studio.opinions.tables import Collection
 from exactformer.studio.opinions.views import renderer
-from exactformer.studio.security.actor import Actor
 
-pages = APIRouter(include_in_schema=False)
-api = APIRouter(prefix="/api/v1", tags=["collections"])
+router = APIRouter()
 
 Token = Annotated[web.Clean, Path(max_length=64)]
-Title = Annotated[web.Clean, Field(min_length=1, max_length=TITLE_LIMIT)]
-Description = Annotated[web.Clean, Field(max_length=DESCRIPTION_LIMIT)]
-Note = Annotated[web.Clean, Field(max_length=NOTE_LIMIT)]
 Visibility = Literal["private", "link"]
 SAVED = 100
 """Saved papers listed beside the collections."""
 
 
-class NewCollection(web.Body):
-    """A collection; it begins private and empty."""
-
-    title: Title
-    description: Description = ""
-
-
-class CollectionChanges(web.Body):
-    """What is given is changed."""
-
-    title: Title | None = None
-    description: Description | None = None
-    visibility: Visibility | None = None
-
-
-class NewItem(web.Body):
-    """A paper to put at the end."""
-
-    slug: Annotated[web.Clean, Field(max_length=120)]
-    note: Note = ""
-
-
-class ItemChanges(web.Body):
-    """A paper's place (from 0) and note; what is given is changed."""
-
-    position: Annotated[int, Field(ge=0, le=MOST_ITEMS)] | None = None
-    note: Note | None = None
-
-
-@pages.get("/collections")
+@router.get("/collections")
 def read_all(read: web.Read) -> HTMLResponse:
     """One's collections and saved papers."""
     saved = read(quick.saved, SAVED)
@@ -86,63 +42,38 @@ def read_all(read: web.Read) -> HTMLResponse:
     )
 
 
-@api.get("/collections")
-def api_read_all(read: web.Read, paging: web.Paging) -> web.Listing[CollectionBriefOut]:
-    """One's own collections, the last changed first."""
-    return CollectionBriefOut.listed(read(collections.own, *paging))
-
-
-@pages.post("/collections")
+@router.post("/collections")
 def create(write: web.Write, title: web.Line = "", description: web.Line = "") -> Response:
     """Begin a collection."""
     collection = write(collections.create, title, description)
     return web.redirect(write.request, f"/collections/{collection.id}")
 
 
-@api.post("/collections", status_code=201)
-def api_create(write: web.Write, collection: NewCollection) -> CollectionOut:
-    """Begin a collection."""
-    made = write(collections.create, collection.title, collection.description)
-    return CollectionOut.model_validate(made)
-
-
-@pages.get("/collections/{collection_id}")
+@router.get("/collections/{collection_id}")
 def read_one(read: web.Read, collection_id: web.Identifier) -> HTMLResponse:
     """One of one's own collections."""
     return _page(read.request, read.db, read(collections.get, collection_id), owned=True)
 
 
-@api.get("/collections/{collection_id}")
-def api_read(read: web.Read, collection_id: web.Identifier) -> CollectionOut:
-    """One of one's own collections."""
-    return CollectionOut.model_validate(read(collections.get, collection_id))
-
-
-@pages.get("/c/{token}")
+@router.get("/c/{token}")
 def read_shared(request: Request, db: web.ReadSession, token: Token) -> HTMLResponse:
     """A collection that somebody shares."""
     return _page(request, db, collections.shared(db, token), owned=False)
 
 
-@api.get("/shared/{token}")
-def api_read_shared(db: web.ReadSession, token: Token) -> SharedCollectionOut:
-    """The collection a link leads to."""
-    return SharedCollectionOut.model_validate(collections.shared(db, token))
-
-
-@api.get("/collections/{collection_id}/export", response_class=Response, responses=FILES)
+@router.get("/collections/{collection_id}/export")
 def export(read: web.Read, collection_id: web.Identifier, format: Wanted = "json") -> Response:
     """The papers of one of one's own collections, in its order."""
     return _file(read.db, read(collections.get, collection_id), format)
 
 
-@api.get("/shared/{token}/export", response_class=Response, responses=FILES)
+@router.get("/c/{token}/export")
 def export_shared(db: web.ReadSession, token: Token, format: Wanted = "json") -> Response:
     """The papers of the collection a link leads to."""
     return _file(db, collections.shared(db, token), format)
 
 
-@pages.post("/collections/{collection_id}")
+@router.post("/collections/{collection_id}")
 def edit(
     write: web.Write,
     collection_id: web.Identifier,
@@ -154,7 +85,7 @@ def edit(
     return web.redirect(write.request, f"/collections/{collection_id}")
 
 
-@pages.post("/collections/{collection_id}/sharing")
+@router.post("/collections/{collection_id}/sharing")
 def share(
     write: web.Write, collection_id: web.Identifier, visibility: Annotated[Visibility, Form()]
 ) -> Response:
@@ -163,53 +94,21 @@ def share(
     return web.redirect(write.request, f"/collections/{collection_id}#sharing")
 
 
-@api.patch("/collections/{collection_id}")
-def api_edit(
-    write: web.Write, collection_id: web.Identifier, changes: CollectionChanges
-) -> CollectionOut:
-    """Change title, description or who may read."""
-    return CollectionOut.model_validate(
-        write(collections.edit, collection_id, **changes.model_dump())
-    )
-
-
-@pages.post("/collections/{collection_id}/link")
+@router.post("/collections/{collection_id}/link")
 def renew_link(write: web.Write, collection_id: web.Identifier) -> Response:
     """Make a new link; the old one leads nowhere."""
     write(collections.renew_link, collection_id)
     return web.redirect(write.request, f"/collections/{collection_id}#sharing")
 
 
-@api.post("/collections/{collection_id}/link")
-def api_renew_link(write: web.Write, collection_id: web.Identifier) -> CollectionOut:
-    """Make a new link; the old one leads nowhere."""
-    return CollectionOut.model_validate(write(collections.renew_link, collection_id))
-
-
-@pages.post("/collections/{collection_id}/delete")
+@router.post("/collections/{collection_id}/delete")
 def remove(write: web.Write, collection_id: web.Identifier) -> Response:
     """Delete a collection."""
     write(collections.remove, collection_id)
     return web.redirect(write.request, "/collections")
 
 
-@api.delete("/collections/{collection_id}", status_code=204)
-def api_remove(write: web.Write, collection_id: web.Identifier) -> None:
-    """Delete a collection."""
-    write(collections.remove, collection_id)
-
-
-@api.post("/collections/{collection_id}/items", status_code=201)
-def add(write: web.Write, collection_id: web.Identifier, item: NewItem) -> CollectionOut:
-    """Put a paper into a collection."""
-
-    def put(db: Session, actor: Actor) -> Collection:
-        return collections.add(db, actor, collection_id, papers.get(db, item.slug), item.note)
-
-    return CollectionOut.model_validate(write(put))
-
-
-@pages.post("/collections/{collection_id}/items/{paper_id}/move")
+@router.post("/collections/{collection_id}/items/{paper_id}/move")
 def move(
     write: web.Write,
     collection_id: web.Identifier,
@@ -221,7 +120,7 @@ def move(
     return _items(write, collection_id)
 
 
-@pages.post("/collections/{collection_id}/items/{paper_id}/note")
+@router.post("/collections/{collection_id}/items/{paper_id}/note")
 def annotate(
     write: web.Write,
     collection_id: web.Identifier,
@@ -233,35 +132,11 @@ def annotate(
     return _items(write, collection_id)
 
 
-@api.patch("/collections/{collection_id}/items/{paper_id}")
-def change_item(
-    write: web.Write, collection_id: web.Identifier, paper_id: web.Identifier, changes: ItemChanges
-) -> CollectionOut:
-    """Move a paper within a collection, or change its note."""
-
-    def change(db: Session, actor: Actor) -> Collection:
-        if changes.note is not None:
-            collections.annotate(db, actor, collection_id, paper_id, changes.note)
-        if changes.position is not None:
-            collections.move(db, actor, collection_id, paper_id, changes.position)
-        return collections.get(db, actor, collection_id)
-
-    return CollectionOut.model_validate(write(change))
-
-
-@pages.post("/collections/{collection_id}/items/{paper_id}/remove")
+@router.post("/collections/{collection_id}/items/{paper_id}/remove")
 def take_out(write: web.Write, collection_id: web.Identifier, paper_id: web.Identifier) -> Response:
     """Take a paper out."""
     write(collections.take_out, collection_id, paper_id)
     return _items(write, collection_id)
-
-
-@api.delete("/collections/{collection_id}/items/{paper_id}")
-def api_take_out(
-    write: web.Write, collection_id: web.Identifier, paper_id: web.Identifier
-) -> CollectionOut:
-    """Take a paper out of a collection."""
-    return CollectionOut.model_validate(write(collections.take_out, collection_id, paper_id))
 
 
 def _items(write: web.Writer, collection_id: int) -> Response:
@@ -301,6 +176,3 @@ def _tallies(request: Request, db: Session, listed: Iterable[Paper]) -> dict[int
 def _file(db: Session, collection: Collection, format: Format) -> Response:
     name = slugified(collection.title) or "collection"
     return as_file(db, collections.papers(collection), format, name)
-
-
-routers = (pages, api)

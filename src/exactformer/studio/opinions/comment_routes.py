@@ -1,4 +1,4 @@
-"""Discussion: threads, answers, edits with history, deletion; each page beside its JSON route."""
+"""Discussion: threads, answers, edits with history, deletion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from exactformer.studio.library import papers
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import comments, threads
 from exactformer.studio.opinions.comments import COMMENTS, LIMIT, CommentDraft
-from exactformer.studio.opinions.models import CommentOut, CommentVersionOut
 from exactformer.studio.opinions.tables import Comment
 from exactformer.studio.opinions.text_routes import TextRoutes
 from exactformer.studio.opinions.texts import ChangedMeanwhileError
@@ -23,11 +22,9 @@ from exactformer.studio.opinions.views import show_comments
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.web import markup
 
-pages = APIRouter(include_in_schema=False)
-api = APIRouter(prefix="/api/v1", tags=["comments"])
+pages = APIRouter()
 
 Anchor = Annotated[web.Clean, Query(max_length=60)]
-Kind = Literal["note", "caveat", "replication", "question"]
 Filter = Literal["", "note", "caveat", "replication", "question"]
 
 
@@ -49,18 +46,6 @@ class CommentForm(CommentDraft, web.FormBody):
         return CommentDraft(body=body, kind=self.kind)
 
 
-class NewComment(CommentDraft):
-    """A comment, or an answer to another."""
-
-    parent_id: web.Identifier | None = None
-
-
-class EditedComment(CommentDraft):
-    """A comment, and the revision from which the edit started."""
-
-    revision: web.Identifier
-
-
 @pages.get("/papers/{slug}/discussion")
 def read_all(
     read: web.Read,
@@ -79,23 +64,6 @@ def read_all(
     return read.render(template, paper=paper, discussion=found)
 
 
-@api.get("/papers/{slug}/comments")
-def list_comments(
-    read: web.Read,
-    slug: web.Slug,
-    paging: web.Paging,
-    kind: Kind | None = None,
-    claim: Anchor | None = None,
-    sort: threads.Sort = "newest",
-) -> web.Listing[CommentOut]:
-    """Comments on a paper; answers name what they answer.
-
-    The newest come first; or those with most marks and then replies; or those with most replies.
-    """
-    paper = papers.get(read.db, slug)
-    return CommentOut.listed(read(threads.single, paper, kind, claim, *paging, sort))
-
-
 @pages.post("/papers/{slug}/comments", dependencies=web.WRITING)
 def write(
     request: Request, actor: web.CurrentActor, slug: web.Slug, form: web.Sent[CommentForm]
@@ -108,17 +76,6 @@ def write(
     except StudioError as refusal:
         return _give_back(request, actor, slug, form, refusal)
     return _written(request, actor, paper, written, form.claim)
-
-
-@api.post(
-    "/papers/{slug}/comments", dependencies=web.WRITING, status_code=201, response_model=CommentOut
-)
-def create(write: web.Write, slug: web.Slug, comment: NewComment) -> Any:
-    """Write a comment."""
-    with web.writing(write.request) as db:
-        paper = papers.get(db, slug)
-        written = comments.write(db, write.actor, paper, comment, comment.parent_id)
-    return _shared.stored(write, written.id)
 
 
 @pages.get("/comments/{comment_id}")
@@ -255,9 +212,7 @@ def _removed(request: Request, actor: Actor, comment: Comment, slug: str) -> Res
 
 
 LABELS = {"body": "Text", "kind": "Kind"}
-_shared = TextRoutes(
-    COMMENTS, EditedComment, CommentOut, CommentVersionOut, show_comments, LABELS, _removed
-)
+_shared = TextRoutes(COMMENTS, show_comments, LABELS, _removed)
 
 
-routers = (pages, _shared.pages(), api, _shared.api("comments"))
+routers = (pages, _shared.pages())

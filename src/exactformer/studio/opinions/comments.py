@@ -6,7 +6,7 @@ Claims that a comment mentions (``#table-1``) are stored with it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -26,7 +26,7 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.web import markup
 from exactformer.studio.web.markup import prose
-from exactformer.studio.web.types import Clean, stated
+from exactformer.studio.web.types import Clean
 
 LIMIT = 10_000
 """Characters of a comment."""
@@ -37,8 +37,8 @@ class CommentDraft(Draft):
 
     parts = ("body", "kind")
 
-    body: Annotated[Clean, stated(LIMIT, least=1)]
-    kind: Annotated[Clean, stated(20, enum=list(COMMENT_KINDS))] = "note"
+    body: Clean
+    kind: Clean = "note"
 
     def checked(self) -> dict[str, Any]:
         """Return it ready to store."""

@@ -24,7 +24,6 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import Slice
-from exactformer.studio.storage.versions import touch
 from exactformer.studio.web.markup import bounded
 
 LIMIT = 1_000
@@ -110,7 +109,6 @@ def decide(db: Session, actor: Actor, flag_id: int, decision: Decision, note: st
         other.decided_by_id = None if decision == "open" else curator_id
         other.decided_at = None if decision == "open" else now()
     db.flush()
-    touch(db, subject.paper_id)
     was_hidden = subject.state == "hidden"
     if subject.state != "deleted":
         upheld = any(other.state == "upheld" for other in _flags(db, flag))

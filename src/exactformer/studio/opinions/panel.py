@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from sqlalchemy import (
-    ColumnElement,
-    CompoundSelect,
-    Connection,
-    Integer,
-    Select,
-    String,
-    bindparam,
-    case,
-    func,
-    literal_column,
-    select,
-    union_all,
-)
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from exactformer.studio.library.tables import Claim, Paper
 from exactformer.studio.opinions import quick, reviews, threads
 from exactformer.studio.opinions.collections import MOST_COLLECTIONS
-from exactformer.studio.opinions.quick import MARKED
 from exactformer.studio.opinions.tables import (
     Collection,
     CollectionItem,
     Comment,
     CommentMention,
-    Reaction,
     Review,
-    Save,
-    Vote,
 )
 from exactformer.studio.opinions.views import ReviewView, show_reviews
-from exactformer.studio.security.actor import VISITOR, Actor
+from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage.slices import Slice
-
-Numbers = ColumnElement[int] | InstrumentedAttribute[int]
-Words = ColumnElement[str] | InstrumentedAttribute[str]
 
 REVIEWS = 10
 """Reviews on a page."""
@@ -85,101 +64,24 @@ class Panel(Bar):
     discussion: threads.Discussion
 
 
-@dataclass(frozen=True)
-class Own:
-    """What one reader has said about a paper, and whether she has written about it."""
-
-    vote: int = 0
-    reactions: frozenset[str] = frozenset()
-    saved: bool = False
-    collections: tuple[Choice, ...] = ()
-    has_written: bool = False
-    marks: frozenset[str] = field(default=frozenset(), compare=False)
-    """Texts she finds useful, as ``review-7``; the bar does not show them."""
-
-    def mark(self, bar: Bar) -> Bar:
-        """Return a bar that was read for nobody as it looks to this reader."""
-        return Bar(
-            bar.paper,
-            replace(bar.votes, mine=self.vote),
-            tuple(replace(each, mine=each.kind in self.reactions) for each in bar.reactions),
-            replace(bar.saves, mine=self.saved),
-            self.collections,
-        )
-
-
-def _own_rows() -> CompoundSelect[str, int, str]:
-    """Select all that a reader has to do with a paper: what, a number, and a word."""
-    paper, reader = bindparam("paper", type_=Integer), bindparam("reader", type_=Integer)
-
-    def rows(
-        what: str, number: Numbers, word: Words, *conditions: ColumnElement[bool]
-    ) -> Select[str, int, str]:
-        return select(literal_column(f"'{what}'", String), number, word).where(*conditions)
-
-    one, nothing = literal_column("1", Integer), literal_column("''", String)
-    holding = select(CollectionItem.collection_id).where(CollectionItem.paper_id == paper)
-    contains = case((Collection.id.in_(holding), Collection.id), else_=-Collection.id)
-    return union_all(
-        rows("vote", Vote.value, nothing, Vote.paper_id == paper, Vote.user_id == reader),
-        rows(
-            "reaction", one, Reaction.kind, Reaction.paper_id == paper, Reaction.user_id == reader
-        ),
-        rows("save", one, nothing, Save.paper_id == paper, Save.user_id == reader),
-        rows("text", one, nothing, Review.paper_id == paper, Review.author_id == reader),
-        rows("text", one, nothing, Comment.paper_id == paper, Comment.author_id == reader),
-        rows("collection", contains, Collection.title, Collection.owner_id == reader),
-        *(
-            rows(
-                f"{kind}-mark",
-                mark.text_id,
-                nothing,
-                text.id == mark.text_id,
-                text.paper_id == paper,
-                mark.user_id == reader,
-            )
-            for kind, mark, text in MARKED
-        ),
-    )
-
-
-_OWN_ROWS = _own_rows()
-
-
-def own(connection: Connection, actor: Actor, paper_id: int) -> Own:
-    """Read what ``actor`` has to do with a paper, in one query."""
-    if actor.id is None:
-        return Own()
-    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for what, number, word in connection.execute(
-        _OWN_ROWS, {"paper": paper_id, "reader": actor.id}
-    ):
-        found[what].append((number, word))
-    titles = sorted(found["collection"], key=lambda row: (row[1], abs(row[0])))
-    return Own(
-        vote=next((number for number, _ in found["vote"]), 0),
-        reactions=frozenset(word for _, word in found["reaction"]),
-        saved=bool(found["save"]),
-        collections=tuple(
-            Choice(abs(number), title, number > 0) for number, title in titles[:MOST_COLLECTIONS]
-        ),
-        has_written=bool(found["text"]),
-        marks=frozenset(
-            f"{kind}-{number}" for kind, *_ in MARKED for number, _ in found[f"{kind}-mark"]
-        ),
-    )
-
-
 def bar(db: Session, actor: Actor, paper: Paper) -> Bar:
-    """Read what is said quickly: what all readers share, and what is the actor's own."""
-    shared = Bar(
+    """Read what is said quickly, and which of the actor's collections have the paper."""
+    return Bar(
         Place(paper.id, paper.slug),
-        quick.votes(db, VISITOR, paper),
-        quick.reactions(db, VISITOR, paper),
-        quick.saves(db, VISITOR, paper),
-        (),
+        quick.votes(db, actor, paper),
+        quick.reactions(db, actor, paper),
+        quick.saves(db, actor, paper),
+        _choices(db, actor, paper),
     )
-    return own(db.connection(), actor, paper.id).mark(shared)
+
+
+def _choices(db: Session, actor: Actor, paper: Paper) -> tuple[Choice, ...]:
+    if actor.id is None:
+        return ()
+    holding = select(CollectionItem.collection_id).where(CollectionItem.paper_id == paper.id)
+    own = select(Collection.id, Collection.title, Collection.id.in_(holding))
+    own = own.where(Collection.owner_id == actor.id).order_by(Collection.title, Collection.id)
+    return tuple(Choice(*row) for row in db.execute(own.limit(MOST_COLLECTIONS)))
 
 
 def gather(db: Session, actor: Actor, paper: Paper) -> Panel:

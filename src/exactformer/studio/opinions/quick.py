@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, case, delete, func, literal, select, union_all
+from sqlalchemy import ColumnElement, case, delete, func, select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import InvalidError
@@ -25,16 +24,8 @@ from exactformer.studio.opinions.tables import (
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit, upserts
 from exactformer.studio.storage.slices import Slice, cut
-from exactformer.studio.storage.versions import touch
 
 Mark: TypeAlias = type[ReviewMark] | type[CommentMark]
-Kind = Literal["review", "comment"]
-
-MARKED: tuple[tuple[Kind, Mark, type[Review] | type[Comment]], ...] = (
-    ("review", ReviewMark, Review),
-    ("comment", CommentMark, Comment),
-)
-"""What can be marked."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +67,6 @@ class Useful:
     mine: bool = False
 
 
-@dataclass(frozen=True)
-class Marked:
-    """A text that a reader finds useful, by its kind and number, and the slug of its paper."""
-
-    kind: Kind
-    id: int
-    paper: str
-    marked_at: datetime
-
-
 def votes(db: Session, actor: Actor, paper: Paper) -> Tally:
     """Count the votes for ``paper``."""
     of_paper = select(Vote.value, func.count()).where(Vote.paper_id == paper.id)
@@ -100,7 +81,6 @@ def vote(db: Session, actor: Actor, paper: Paper, value: int) -> Tally:
         raise InvalidError(f"a vote is 1 (like), -1 (dislike) or 0 (none), not {value}")
     before = _vote(db, user_id, paper)
     key = {"paper_id": paper.id, "user_id": user_id}
-    touch(db, paper.id)
     if value == 0:
         db.execute(delete(Vote).filter_by(**key))
     else:
@@ -170,7 +150,6 @@ def _switch(
 ) -> bool:
     """Add the actor's row for ``paper``, or take it away; return whether that changed anything."""
     key = {"paper_id": paper.id, "user_id": actor.require("reader"), **more}
-    touch(db, paper.id)
     return upserts.switch(db, model, key, on)
 
 
@@ -189,21 +168,3 @@ def rank(mark: Mark, model: type[Review] | type[Comment]) -> ColumnElement[int]:
     """Return the number of marks of a text as a column; what is not visible has none."""
     count = select(func.count()).select_from(mark).where(mark.text_id == model.id)
     return case((model.state == "visible", count.scalar_subquery()), else_=0)
-
-
-def marked(db: Session, actor: Actor, limit: int, offset: int = 0) -> Slice[Marked]:
-    """Return the visible texts that the actor finds useful, the last marked first."""
-    reader = actor.require("reader")
-    rows = union_all(
-        *(
-            select(literal(kind).label("kind"), model.id, Paper.slug, mark.created_at)
-            .join(mark, mark.text_id == model.id)
-            .join(Paper, Paper.id == model.paper_id)
-            .where(mark.user_id == reader, model.state == "visible")
-            for kind, mark, model in MARKED
-        )
-    ).subquery()
-    total = db.scalar(select(func.count()).select_from(rows)) or 0
-    newest = select(rows).order_by(rows.c.created_at.desc(), rows.c.kind, rows.c.id)
-    found = db.execute(newest.limit(limit).offset(offset))
-    return Slice(tuple(Marked(*row) for row in found), total, limit, offset)

@@ -1,4 +1,4 @@
-"""What readers say with one press, and the preview of texts; each page beside its JSON route.
+"""What readers say with one press, and the preview of texts.
 
 Every form names the state that it leads to, so that sending it twice changes nothing more.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Concatenate, Literal, ParamSpec, TypeVar
 
-from fastapi import APIRouter, Depends, Form, Path
+from fastapi import APIRouter, Depends, Form
 from markupsafe import Markup
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -19,25 +19,15 @@ from exactformer.studio import web
 from exactformer.studio.library import papers
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import collections, panel, quick
-from exactformer.studio.opinions.tables import REACTIONS
 from exactformer.studio.opinions.views import renderer
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.web import markup
 
-pages = APIRouter(include_in_schema=False)
-api = APIRouter(prefix="/api/v1", tags=["opinions"])
+router = APIRouter()
 
-Kind = Annotated[web.Clean, Path(max_length=30, description=f"One of {', '.join(REACTIONS)}.")]
 SentKind = Annotated[web.Clean, Form(max_length=30)]
-ReactionsOut = web.Listing[quick.ReactionCount]
 Said = TypeVar("Said")
 P = ParamSpec("P")
-
-
-class NewVote(web.Body):
-    """Like (1), dislike (-1) or neither (0)."""
-
-    value: Literal[-1, 0, 1]
 
 
 class CollectForm(web.FormBody):
@@ -59,19 +49,6 @@ class TextForm(Text, web.FormBody):
     """The same, from a form."""
 
     text: Annotated[web.Clean, Field(max_length=markup.LIMIT)] = ""
-
-
-class SavedOut(web.Out):
-    """A paper that a reader keeps."""
-
-    slug: str
-    title: str
-
-
-class HtmlOut(web.Out):
-    """A text as it would be shown."""
-
-    html: str
 
 
 @dataclass(frozen=True)
@@ -109,93 +86,28 @@ async def _presser(write: web.Write, slug: web.Slug) -> Presser:
 Press = Annotated[Presser, Depends(_presser)]
 
 
-@pages.post("/papers/{slug}/vote")
+@router.post("/papers/{slug}/vote")
 def vote(press: Press, value: Annotated[Literal["-1", "0", "1"], Form()]) -> Response:
     """Like, dislike, or neither."""
     press(quick.vote, int(value))
     return press.bar()
 
 
-@api.put("/papers/{slug}/votes")
-def api_vote(press: Press, vote: NewVote) -> quick.Tally:
-    """Set one's vote; the same again changes nothing."""
-    return press(quick.vote, vote.value)
-
-
-@api.get("/papers/{slug}/votes")
-def read_votes(read: web.Read, slug: web.Slug) -> quick.Tally:
-    """How a paper is liked."""
-    return read(quick.votes, papers.get(read.db, slug))
-
-
-@pages.post("/papers/{slug}/reaction")
+@router.post("/papers/{slug}/reaction")
 def react(press: Press, show: SentKind = "", withdraw: SentKind = "") -> Response:
     """Show a reaction or take it back."""
     press(quick.react, show or withdraw, bool(show))
     return press.bar()
 
 
-@api.put("/papers/{slug}/reactions/{kind}")
-def api_react(press: Press, kind: Kind) -> ReactionsOut:
-    """Show a reaction; the same again changes nothing."""
-    return _reactions(press(quick.react, kind, True))
-
-
-@api.delete("/papers/{slug}/reactions/{kind}")
-def withdraw(press: Press, kind: Kind) -> ReactionsOut:
-    """Take a reaction back."""
-    return _reactions(press(quick.react, kind, False))
-
-
-@api.get("/papers/{slug}/reactions")
-def read_reactions(read: web.Read, slug: web.Slug) -> ReactionsOut:
-    """How many react in each way."""
-    return _reactions(read(quick.reactions, papers.get(read.db, slug)))
-
-
-def _reactions(counts: tuple[quick.ReactionCount, ...]) -> ReactionsOut:
-    return web.listing(counts, len(counts))
-
-
-@pages.post("/papers/{slug}/save")
+@router.post("/papers/{slug}/save")
 def save(press: Press, on: web.Switch) -> Response:
     """Keep the paper, or no longer."""
     press(quick.save, on)
     return press.bar()
 
 
-@api.put("/papers/{slug}/saves")
-def api_save(press: Press) -> quick.SaveCount:
-    """Keep a paper for later."""
-    return press(quick.save, True)
-
-
-@api.delete("/papers/{slug}/saves")
-def forget(press: Press) -> quick.SaveCount:
-    """Keep a paper no longer."""
-    return press(quick.save, False)
-
-
-@api.get("/papers/{slug}/saves")
-def read_saves(read: web.Read, slug: web.Slug) -> quick.SaveCount:
-    """How many readers keep a paper."""
-    return read(quick.saves, papers.get(read.db, slug))
-
-
-@api.get("/saves")
-def saved(read: web.Read, paging: web.Paging) -> web.Listing[SavedOut]:
-    """The papers one keeps."""
-    return SavedOut.listed(read(quick.saved, *paging))
-
-
-@api.get("/useful")
-def marked(read: web.Read, paging: web.Paging) -> web.Listing[quick.Marked]:
-    """The reviews and comments that one finds useful."""
-    found = read(quick.marked, *paging)
-    return web.listing(found.items, found.total)
-
-
-@pages.post("/papers/{slug}/collect")
+@router.post("/papers/{slug}/collect")
 def collect(press: Press, form: web.Sent[CollectForm]) -> Response:
     """Put the paper into a collection (a new one, if a title is given), or take it out."""
     press(_collect, form)
@@ -212,22 +124,13 @@ def _collect(db: Session, actor: Actor, paper: Paper, form: CollectForm) -> None
         collections.add(db, actor, number, paper)
 
 
-@pages.post("/preview", dependencies=web.PREVIEW)
+@router.post("/preview", dependencies=web.PREVIEW)
 def preview(read: web.Read, form: web.Sent[TextForm]) -> HTMLResponse:
     """Show a text as it would look."""
     return read.render("opinions/_preview.html", html=read(_html, form))
-
-
-@api.post("/markup", dependencies=web.PREVIEW)
-def api_preview(read: web.Read, text: Text) -> HtmlOut:
-    """Render a text as it would be shown."""
-    return HtmlOut(html=str(read(_html, text)))
 
 
 def _html(db: Session, actor: Actor, text: Text) -> Markup:
     actor.require("reader")
     paper = papers.get(db, text.paper) if text.paper else None
     return renderer(db, paper, [text.text])(text.text)
-
-
-routers = (pages, api)

@@ -18,7 +18,7 @@ from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions.tables import Comment, Review
 from exactformer.studio.opinions.texts import Row
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 LATEST = 50
 """Reviews and comments listed."""

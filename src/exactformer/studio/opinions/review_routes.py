@@ -1,8 +1,8 @@
-"""Reviews: read, write, edit with history, delete, report; each page beside its JSON route."""
+"""Reviews: read, write, edit with history, delete, report."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from pydantic import Field
@@ -13,16 +13,14 @@ from exactformer.studio.errors import StudioError
 from exactformer.studio.library import papers
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import panel, reviews
-from exactformer.studio.opinions.models import ReviewOut, ReviewVersionOut
 from exactformer.studio.opinions.reviews import LIMITS, REVIEWS, ReviewDraft
 from exactformer.studio.opinions.tables import Review
-from exactformer.studio.opinions.text_routes import CONFLICT, TextRoutes, conflict
+from exactformer.studio.opinions.text_routes import TextRoutes
 from exactformer.studio.opinions.texts import ChangedMeanwhileError
 from exactformer.studio.opinions.views import CONFIDENCE_LABELS, PART_LABELS, show_reviews
 from exactformer.studio.security.actor import Actor
 
-pages = APIRouter(include_in_schema=False)
-api = APIRouter(prefix="/api/v1", tags=["reviews"])
+pages = APIRouter()
 
 HINTS = {
     "summary": "What the paper does, in your own words.",
@@ -40,18 +38,6 @@ class ReviewForm(ReviewDraft, web.FormBody):
     revision: Annotated[int, Field(ge=0, le=web.LARGEST)] = 0
 
 
-class NewReview(ReviewDraft):
-    """A review from a program, which states how sure it is."""
-
-    confidence: Annotated[int, Field(ge=1, le=5)]
-
-
-class EditedReview(NewReview):
-    """A review, and the revision from which the edit started."""
-
-    revision: web.Identifier
-
-
 @pages.get("/papers/{slug}/reviews")
 def read_all(
     read: web.Read, slug: web.Slug, page: web.PageNumber = 1, sort: reviews.Sort = "newest"
@@ -66,17 +52,6 @@ def read_all(
         count=panel.count_reviews(read.db, paper),
         my_review=read(reviews.mine, paper),
     )
-
-
-@api.get("/papers/{slug}/reviews")
-def list_reviews(
-    read: web.Read, slug: web.Slug, paging: web.Paging, sort: reviews.Sort = "newest"
-) -> web.Listing[ReviewOut]:
-    """Reviews of a paper: one's own first, then the newest; or the most useful first."""
-    paper = papers.get(read.db, slug)
-    found = read(reviews.listing, paper, *paging, sort)
-    views = read(show_reviews, paper, found.items)
-    return web.listing(map(ReviewOut.model_validate, views), found.total)
 
 
 @pages.get("/papers/{slug}/review")
@@ -103,31 +78,6 @@ def write(
     except StudioError as refusal:
         return _give_back(request, actor, slug, form, refusal)
     return web.redirect(request, f"/papers/{slug}#reviews")
-
-
-@api.post(
-    "/papers/{slug}/reviews",
-    dependencies=web.WRITING,
-    status_code=201,
-    response_model=ReviewOut,
-    responses=CONFLICT,
-)
-def create(write: web.Write, slug: web.Slug, review: NewReview) -> Any:
-    """Write one's review of a paper; a second one is refused."""
-    try:
-        with web.writing(write.request) as db:
-            written = reviews.write(db, write.actor, papers.get(db, slug), review)
-    except ChangedMeanwhileError as error:
-        return conflict(error)
-    return _shared.stored(write, written.id)
-
-
-@api.put("/papers/{slug}/reviews/mine", dependencies=web.WRITING, response_model=ReviewOut)
-def put(write: web.Write, slug: web.Slug, review: NewReview) -> Any:
-    """Make this one's review of a paper, whatever it was before; the history keeps that."""
-    with web.writing(write.request) as db:
-        written = reviews.put(db, write.actor, papers.get(db, slug), review)
-    return _shared.stored(write, written.id)
 
 
 @pages.get("/reviews/{review_id}")
@@ -180,9 +130,7 @@ def _removed(request: Request, actor: Actor, review: Review, slug: str) -> Respo
 
 
 LABELS = PART_LABELS | {"confidence": "Confidence, of 5"}
-_shared = TextRoutes(
-    REVIEWS, EditedReview, ReviewOut, ReviewVersionOut, show_reviews, LABELS, _removed
-)
+_shared = TextRoutes(REVIEWS, show_reviews, LABELS, _removed)
 
 
-routers = (pages, _shared.pages(), api, _shared.api("reviews"))
+routers = (pages, _shared.pages())

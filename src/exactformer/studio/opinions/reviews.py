@@ -24,15 +24,13 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.slices import Slice, cut
 from exactformer.studio.storage.upserts import add
-from exactformer.studio.storage.versions import touch
 from exactformer.studio.web.markup import prose
-from exactformer.studio.web.types import Clean, stated
+from exactformer.studio.web.types import Clean
 
 LIMIT, CONFLICT_LIMIT = 20_000, 2_000
 LIMITS = dict.fromkeys(REVIEW_PARTS, LIMIT) | {"conflict": CONFLICT_LIMIT}
 """Characters of each part."""
 
-Part = Annotated[Clean, stated(LIMIT)]
 Sort = Literal["newest", "useful"]
 
 
@@ -41,11 +39,11 @@ class ReviewDraft(Draft):
 
     parts = (*REVIEW_PARTS, "confidence")
 
-    summary: Annotated[Clean, stated(LIMIT, least=1)]
-    strengths: Part = ""
-    concerns: Part = ""
-    questions: Part = ""
-    conflict: Annotated[Clean, stated(CONFLICT_LIMIT)] = ""
+    summary: Clean
+    strengths: Clean = ""
+    concerns: Clean = ""
+    questions: Clean = ""
+    conflict: Clean = ""
     confidence: Annotated[int, Field(ge=1, le=5)] = 3
 
     def checked(self) -> dict[str, Any]:
@@ -72,7 +70,6 @@ def write(db: Session, actor: Actor, paper: Paper, draft: ReviewDraft) -> Review
     """Write the actor's review of ``paper``; one she deleted is taken up again."""
     author_id = actor.require("reader")
     values = draft.checked()
-    touch(db, paper.id)
     earlier = mine(db, actor, paper)
     if earlier is not None and earlier.state == "deleted":
         earlier.state = "hidden" if _was_hidden(db, earlier) else "visible"
@@ -91,15 +88,6 @@ def write(db: Session, actor: Actor, paper: Paper, draft: ReviewDraft) -> Review
     notices.review_written(db, review)
     audit.record(db, actor, "review.create", "review", review.id, {"paper": paper.slug})
     return review
-
-
-def put(db: Session, actor: Actor, paper: Paper, draft: ReviewDraft) -> Review:
-    """Make ``draft`` the actor's review of ``paper``, whatever stood there before."""
-    actor.require("reader")
-    review = mine(db, actor, paper)
-    if review is None or review.state == "deleted":
-        return write(db, actor, paper, draft)
-    return edit(db, actor, review.id, draft, review.revision)
 
 
 def mine(db: Session, actor: Actor, paper: Paper) -> Review | None:

@@ -30,7 +30,6 @@ from exactformer.studio.opinions.tables import Comment, CommentVersion, Review, 
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit, upserts
 from exactformer.studio.storage.base import now
-from exactformer.studio.storage.versions import touch
 from exactformer.studio.web.types import Body
 
 Row = TypeVar("Row", Review, Comment)
@@ -59,10 +58,10 @@ def is_author(actor: Actor, opinion: Opinion) -> bool:
 
 
 class Draft(Body, ABC):
-    """Parent of what a reader fills in: the one model of its form, its API and its service.
+    """Parent of what a reader fills in: the one model of its form and its service.
 
-    Limits are in the model's description. The service judges them (:meth:`checked`), so that a text
-    that is too long comes back to its author instead of being lost.
+    The service judges limits (:meth:`checked`), so that a text that is too long comes back to its
+    author instead of being lost.
     """
 
     parts: ClassVar[tuple[str, ...]]
@@ -70,10 +69,6 @@ class Draft(Body, ABC):
     @abstractmethod
     def checked(self) -> dict[str, Any]:
         """Return its parts ready to store, or refuse."""
-
-    def values(self) -> dict[str, Any]:
-        """Return its parts as they were sent."""
-        return {name: getattr(self, name) for name in self.parts}
 
 
 class ChangedMeanwhileError(ConflictError, Generic[Row]):
@@ -140,7 +135,6 @@ class TextKind(Generic[Row, State]):
             row.state = "deleted"
             notices.forget(db, row)
             db.execute(delete(self.marks).where(self.marks.text_id == row.id))
-            touch(db, row.paper_id)
             audit.record(db, actor, f"{self.name}.delete", self.name, row.id, {})
         return row
 
@@ -153,7 +147,6 @@ class TextKind(Generic[Row, State]):
         if on and row.state != "visible":
             raise ConflictError(f"the {self.name} is not shown any more")
         if upserts.switch(db, self.marks, {"text_id": row.id, "user_id": reader}, on):
-            touch(db, row.paper_id)
             action = f"{self.name}.{'mark' if on else 'unmark'}"
             audit.record(db, actor, action, self.name, row.id, {})
         return self.useful(db, actor, id)
@@ -188,7 +181,6 @@ class TextKind(Generic[Row, State]):
 
     def keep(self, db: Session, row: Row) -> None:
         """Keep the present state of a text as a version."""
-        touch(db, row.paper_id)
         key = {f"{self.name}_id": row.id, "revision": row.revision}
         db.add(self.version(**key, **self.values(row)))
         self.stored(db, row)

@@ -47,13 +47,12 @@ def number(value: float) -> float:
 def matrix_panel(blueprint: Blueprint, path: str, matrix: Matrix) -> dict[str, Any]:
     """Return a matrix of a blueprint with its symbol, names and exact entries."""
     from exactformer.algebra.rational import to_float
-    from exactformer.figures.architecture import dense
     from exactformer.polynomials.blueprint import labels, title
 
     rows, columns = labels(blueprint, path)
     panel = {"path": path, "title": title(blueprint, path), "nonzeros": matrix.nonzeros}
     if max(matrix.shape) > MOST:
-        return panel | values_panel(dense(matrix), rows, columns)
+        return panel | values_panel(matrix.floats(), rows, columns)
     entries = [[i, j, number(to_float(v)), exact_text(v)] for i, j, v in matrix]
     return panel | {
         "rows": list(rows),
@@ -68,8 +67,6 @@ def values_panel(
     values: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str]
 ) -> dict[str, Any]:
     """Return floats with names; what is large in blocks."""
-    from exactformer.figures.panels import pooled
-
     shown = pooled(values, MOST)
     is_pooled = shown.shape != values.shape
     return {
@@ -84,6 +81,20 @@ def values_panel(
             if v
         ],
     }
+
+
+def pooled(matrix: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Return a matrix of at most ``most`` rows and columns: of each block its largest |entry|."""
+    import numpy as np
+
+    for axis in (0, 1):
+        size = matrix.shape[axis]
+        if size > most:
+            starts = np.linspace(0, size, most, endpoint=False).astype(int)
+            high = np.maximum.reduceat(matrix, starts, axis=axis)
+            low = np.minimum.reduceat(matrix, starts, axis=axis)
+            matrix = np.where(high >= -low, high, low)
+    return matrix
 
 
 def _shared(names: Sequence[str], count: int) -> list[str]:

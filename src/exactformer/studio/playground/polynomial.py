@@ -39,7 +39,7 @@ PARSE_WORK = 200_000
 MEMORY = 32 * 2**20
 """Bytes of dense weights."""
 Construction = Literal["scaled", "paper", "doubling", "chebyshev", "softmax"]
-Directions = Literal["auto", "fewest", "lattice", "spread", "tailored"]
+Directions = Literal["auto", "lattice", "spread", "tailored"]
 Dtype = Literal["float64", "float32", "bfloat16", "float16"]
 CHOICES = {
     "construction": get_args(Construction),
@@ -83,8 +83,7 @@ EXPLAINED = {
         "softmax": "Ordinary softmax attention: not exact, within a proven error.",
     },
     "directions": {
-        "auto": "The directions with the fewest tokens among those below.",
-        "fewest": "As few directions as can be found exactly.",
+        "auto": "The narrower of lattice and tailored, in the variables that are needed.",
         "lattice": "Points of a lattice, as in Lemma 3.3: always enough.",
         "spread": "Directions spread evenly, more than are needed.",
         "tailored": "Made for the monomials at hand: few, if those are few.",

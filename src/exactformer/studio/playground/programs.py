@@ -238,21 +238,12 @@ class _Way:
                 continue
             name = self.model.program.names[register.node]
             universe = self.model.certificate.proof.analysis.universe(register.node)
-            codes = _dense(register.steps)[: len(universe)].cumsum(axis=0)
+            codes = register.steps.floats()[: len(universe)].cumsum(axis=0)
             is_whole = len({tuple(code) for code in codes.tolist()}) == len(universe)
             if name in self.held or not is_whole or not set(register.directions) <= self.written:
                 continue
             distance = abs(stream[:, None, list(register.directions)] - codes[None]).max(axis=-1)
             self.held[name] = [shown(universe[k]) for k in distance.argmin(axis=1).tolist()]
-
-
-def _dense(matrix: Any) -> NDArray[np.float64]:
-    import numpy as np
-
-    found = np.zeros((matrix.rows, matrix.columns))
-    for (i, j), value in matrix.entries.items():
-        found[i, j] = float(value)
-    return found
 
 
 def _after(component: Component) -> str:

@@ -124,7 +124,7 @@ def _too_large(error: SizeError, request: dict[str, Any]) -> RefusedError:
         f"Degree {target.degree} in {plural(len(target.variables), 'variable')} needs more than "
         f"{MEMORY // 2**20} MiB of weights, which is the limit here."
     )
-    if request["directions"] not in ("auto", "fewest", "tailored"):
+    if request["directions"] not in ("auto", "tailored"):
         return RefusedError(
             f"{message} Other directions may need fewer tokens.",
             "Choose the directions automatically",

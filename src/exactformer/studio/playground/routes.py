@@ -1,4 +1,4 @@
-"""The playground: each page beside its JSON routes, one construction after the other."""
+"""The playground: each page beside what its scripts ask for, one construction after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from exactformer.studio import web
 from exactformer.studio.errors import InvalidError, StudioError
 from exactformer.studio.evidence import demonstrations
-from exactformer.studio.playground import couplings, models, polynomial, programs, sequences
+from exactformer.studio.playground import couplings, polynomial, programs, sequences
 from exactformer.studio.playground.asking import asked_by, reader
 from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.polynomial import (
@@ -28,8 +28,8 @@ from exactformer.studio.playground.workers import Pool
 from exactformer.studio.security.rates import asker, limit
 from exactformer.studio.settings import Rate
 
-pages = APIRouter(include_in_schema=False)
-api = APIRouter(prefix="/api/v1/playground", tags=["playground"])
+pages = APIRouter()
+api = APIRouter(prefix="/api/v1/playground")
 
 Text = Annotated[web.Clean, Query(max_length=LONGEST_TEXT)]
 Point = Annotated[web.Clean, Query(max_length=MOST_VARIABLES * LONGEST_NUMBER)]
@@ -106,45 +106,45 @@ def polynomial_page(request: Request, db: web.ReadSession) -> HTMLResponse:
     )
 
 
-@api.get("/polynomial/parse", response_model=models.ParsedOut | models.NotParsedOut)
+@api.get("/polynomial/parse")
 def parse(request: Request, p: Text = "") -> Any:
     """Say what a polynomial is, or where its text stops being one."""
     limit(request, "parse", Rate(1200, 60))
     return polynomial.parse(p)
 
 
-@api.get("/polynomial", responses=models.answer(models.PolynomialOut))
+@api.get("/polynomial")
 def compile_polynomial(request: Request, asked: PolynomialAsked) -> Response:
     """Compile a polynomial: blocks, matrices with exact entries, counts, certificate, script."""
     return _json(compute(request, "polynomial", asdict(asked)))
 
 
-@api.get("/polynomial/trace", responses=models.answer(models.TraceOut))
+@api.get("/polynomial/trace")
 def trace(request: Request, asked: PolynomialAsked, x: Point = "") -> Response:
     """Show every residual stream, score and selection at one point."""
     return _json(compute(request, "trace", asdict(asked) | {"x": x}, "polynomial"))
 
 
-@api.get("/polynomial/surface", responses=models.answer(models.SurfaceOut))
+@api.get("/polynomial/surface")
 def surface(request: Request, asked: PolynomialAsked, x: Point = "", axes: Point = "") -> Response:
     """Evaluate the model on a slice through a point, and its distance to the polynomial, exactly."""
     return _json(compute(request, "surface", asdict(asked) | {"x": x, "axes": axes}, "polynomial"))
 
 
-@api.get("/polynomial/model.safetensors", response_class=Response, responses=models.FILE)
+@api.get("/polynomial/model.safetensors")
 def model_file(request: Request, asked: PolynomialAsked) -> Response:
     """Download the model: `exactformer.load` reads it, and proves it anew."""
     file = json.loads(compute(request, "file", asdict(asked)))["file"]
     return Response(b64decode(file), headers=_attachment("model.safetensors"))
 
 
-@api.get("/polynomial/law.v", response_class=PlainTextResponse)
+@api.get("/polynomial/law.v")
 def law_file(request: Request, asked: PolynomialAsked) -> Response:
     """Download the model's law as a theorem: Coq checks it."""
     return _text(compute(request, "law", asdict(asked)), "law", "law.v")
 
 
-@api.get("/polynomial/script.py", response_class=PlainTextResponse)
+@api.get("/polynomial/script.py")
 def polynomial_script(request: Request, asked: PolynomialAsked) -> Response:
     """Download a script that builds the same model."""
     return _text(compute(request, "polynomial", asdict(asked)), "script", "polynomial.py")
@@ -167,19 +167,19 @@ def sequences_page(request: Request, db: web.ReadSession) -> HTMLResponse:
     )
 
 
-@api.get("/sequences", responses=models.answer(models.SequenceOut))
+@api.get("/sequences")
 def compile_sequence(request: Request, asked: SequenceAsked) -> Response:
     """Compile a sequence map: layers, keys, certificate, measured error."""
     return _json(compute(request, "sequence", _model_of(asdict(asked))))
 
 
-@api.get("/sequences/journey", responses=models.answer(models.JourneyOut))
+@api.get("/sequences/journey")
 def journey(request: Request, asked: SequenceAsked) -> Response:
     """Follow one input through quantiser, contextual mapping and values."""
     return _json(compute(request, "journey", asdict(asked), "sequence"))
 
 
-@api.get("/sequences/script.py", response_class=PlainTextResponse)
+@api.get("/sequences/script.py")
 def sequence_script(request: Request, asked: SequenceAsked) -> Response:
     """Download a script that builds the same model."""
     return _text(compute(request, "journey", asdict(asked), "sequence"), "script", "sequence.py")
@@ -204,7 +204,7 @@ def couplings_page(request: Request, db: web.ReadSession) -> HTMLResponse:
     )
 
 
-@api.get("/couplings", responses=models.answer(models.CouplingOut))
+@api.get("/couplings")
 def decompose_coupling(request: Request, asked: CouplingAsked) -> Response:
     """Decompose a kernel, and say what a head of m dimensions loses of it."""
     return _json(compute(request, "coupling", asdict(asked), "coupling"))
@@ -233,19 +233,7 @@ def _same(one: str, other: str) -> bool:
     return one.split() == other.split()
 
 
-@api.get("/programs", responses=models.answer(models.ProgramOut))
-def compile_program(request: Request, asked: ProgramAsked) -> Response:
-    """Compile a program, read by a grammar: its circuit and certificate."""
-    return _json(compute(request, "program", _model_of(asdict(asked))))
-
-
-@api.get("/programs/run", responses=models.answer(models.ProgramRunOut))
-def run_program(request: Request, asked: ProgramAsked) -> Response:
-    """Run a compiled program on one input, part by part."""
-    return _json(compute(request, "run", asdict(asked), "program"))
-
-
-@api.get("/programs/script.py", response_class=PlainTextResponse)
+@api.get("/programs/script.py")
 def program_script(request: Request, asked: ProgramAsked) -> Response:
     """Download a script that builds the same model."""
     return _text(compute(request, "run", asdict(asked), "program"), "script", "program.py")

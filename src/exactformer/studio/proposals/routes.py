@@ -1,12 +1,10 @@
-"""Bringing a paper: one field for what names it, its form, the curators' queue; also for programs."""
+"""Bringing a paper: one field for what names it, its form, the curators' queue."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request
-from pydantic import AliasPath, Field
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio import web
@@ -14,62 +12,29 @@ from exactformer.studio.errors import ConflictError, InvalidError, StudioError
 from exactformer.studio.library.edits import PaperForm, fields_of, form_of, with_identifiers
 from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.proposals import service
-from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.proposals.service import State
-from exactformer.studio.security.actor import Actor
-from exactformer.studio.security.rates import limit
 
-api = APIRouter(prefix="/api/v1/proposals", tags=["proposals"])
-pages = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 EACH = 20
 Decided = Literal["accepted", "declined"]
 What = Annotated[web.Clean, Form(max_length=service.LONGEST + 1000)]
 
 
-def fetcher_of(request: Request) -> Fetcher:
-    """Return what fetches for this studio, within what its owner allows."""
-    fetcher: Fetcher = request.app.state.fetcher
-    return fetcher
-
-
-class NewProposal(web.Body):
-    """A record in a format that imports read, or an identifier that the server may look up."""
-
-    text: Annotated[web.Clean, Field(min_length=1, max_length=service.LONGEST)]
-
-
-class Decision(web.Body):
-    """What becomes of a proposal."""
-
-    state: Decided
-
-
-class ProposalItem(web.Out):
-    """A proposal; ``paper`` is the slug of what became of it."""
-
-    id: int
-    by: Annotated[str, Field(validation_alias=AliasPath("proposer", "handle"))]
-    state: str
-    paper: web.SlugOf
-    created_at: datetime
-    record: dict[str, Any]
-
-
-@pages.get("/propose")
+@router.get("/propose")
 def paste(request: Request, actor: web.CurrentActor) -> HTMLResponse:
     """Ask for whatever names the paper."""
     actor.require("reader")
     return _pasting(request)
 
 
-@pages.post("/propose", dependencies=web.WRITING)
+@router.post("/propose", dependencies=web.WRITING)
 def read(request: Request, actor: web.CurrentActor, what: What = "") -> Response:
     """Read what was pasted, and show the record to complete; nothing is stored yet."""
-    fetcher = _fetcher(request, actor)
+    actor.require("reader")
     try:
         with web.database_of(request).session() as db:
-            reading = service.read(db, fetcher, what)
+            reading = service.read(db, what)
     except StudioError as refusal:
         return _pasting(request, what, refusal)
     if reading.paper is not None:
@@ -77,16 +42,7 @@ def read(request: Request, actor: web.CurrentActor, what: What = "") -> Response
     return _completing(request, form_of(reading.fields), note=reading.note)
 
 
-def _fetcher(request: Request, actor: Actor) -> Fetcher:
-    """Return what fetches for a reader, within her rate."""
-    actor.require("reader")
-    fetcher = fetcher_of(request)
-    if fetcher.hosts:
-        limit(request, "fetch", web.settings_of(request).fetch_rate)
-    return fetcher
-
-
-@pages.post("/proposals", dependencies=web.WRITING)
+@router.post("/proposals", dependencies=web.WRITING)
 def propose(write: web.Write, form: web.Sent[PaperForm]) -> Response:
     """Keep the proposal, or say what cannot be accepted and keep what was typed."""
     try:
@@ -96,49 +52,18 @@ def propose(write: web.Write, form: web.Sent[PaperForm]) -> Response:
     return web.redirect(write.request, "/proposals")
 
 
-@api.post("", status_code=201, dependencies=web.WRITING)
-def write_proposal(
-    request: Request, actor: web.CurrentActor, proposal: NewProposal
-) -> ProposalItem:
-    """Propose a paper; the text must give at least its title."""
-    fetcher = _fetcher(request, actor)
-    with web.database_of(request).session() as db:
-        reading = service.read(db, fetcher, proposal.text)
-    if reading.paper is not None:
-        raise ConflictError(f"The library has this paper already: {reading.paper.slug}.")
-    with web.writing(request) as db:
-        return ProposalItem.model_validate(service.propose(db, actor, reading.fields))
-
-
-@pages.get("/proposals")
+@router.get("/proposals")
 def proposals(read: web.Read, state: State = "open", page: web.PageNumber = 1) -> HTMLResponse:
     """Show what waits and what was decided: one's own proposals, or all to curators."""
     found = read(service.listing, state, EACH, (page - 1) * EACH)
     return read.render("proposals/list.html", found=found, state=state)
 
 
-@api.get("")
-def list_proposals(
-    read: web.Read, paging: web.Paging, state: State = "open"
-) -> web.Listing[ProposalItem]:
-    """One's own proposals; to curators, everybody's."""
-    return ProposalItem.listed(read(service.listing, state, *paging))
-
-
-@pages.post("/proposals/{id}")
+@router.post("/proposals/{id}")
 def decide(write: web.Write, id: web.Identifier, state: Annotated[Decided, Form()]) -> Response:
     """Accept or decline."""
     write(service.decide, id, state)
     return web.redirect(write.request, "/proposals")
-
-
-@api.put("/{id}")
-def write_decision(
-    request: Request, actor: web.CurrentActor, id: web.Identifier, decision: Decision
-) -> ProposalItem:
-    """Accept or decline; for curators."""
-    with web.writing(request) as db:
-        return ProposalItem.model_validate(service.decide(db, actor, id, decision.state))
 
 
 def _pasting(
@@ -147,10 +72,7 @@ def _pasting(
     refusal: StudioError | None = None,
     here: tuple[str, str] | None = None,
 ) -> HTMLResponse:
-    hosts = fetcher_of(request).hosts
-    return web.render_form(
-        request, "proposals/paste.html", refusal, what=what, here=here, hosts=hosts
-    )
+    return web.render_form(request, "proposals/paste.html", refusal, what=what, here=here)
 
 
 def _completing(
@@ -159,6 +81,3 @@ def _completing(
     return web.render_form(
         request, "proposals/record.html", refusal, form=form, note=note, kinds=PAPER_KINDS
     )
-
-
-routers = (api, pages)

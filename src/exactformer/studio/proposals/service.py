@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-from urllib.parse import quote
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
-from exactformer.studio.errors import ConflictError, InvalidError, NotFoundError, StudioError
-from exactformer.studio.library import formats, imports, names, search
-from exactformer.studio.library.matches import matches
+from exactformer.studio.errors import ConflictError, InvalidError, NotFoundError
+from exactformer.studio.library import catalogue, formats, names, search
+from exactformer.studio.library.matches import match
 from exactformer.studio.library.records import PaperRecord, checked, to_dict
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
-from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.proposals.tables import Proposal
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
@@ -27,7 +25,6 @@ LONGEST = 20_000
 MOST_OPEN = 20
 """Proposals of one reader that may wait at once."""
 
-ARXIV, CROSSREF = "export.arxiv.org", "api.crossref.org"
 State = Literal["open", "accepted", "declined"]
 
 
@@ -43,7 +40,7 @@ class Reading:
     note: str = ""
 
 
-def read(db: Session, fetcher: Fetcher, text: str) -> Reading:
+def read(db: Session, text: str) -> Reading:
     """Return what ``text`` says: an arXiv id, a DOI, a web address, or a record in a known format."""
     text = text.strip()
     if not text:
@@ -53,13 +50,9 @@ def read(db: Session, fetcher: Fetcher, text: str) -> Reading:
     if (known := search.by_identifier(db, text)) is not None and "\n" not in text:
         return Reading(paper=db.get_one(Paper, known))
     named = _named(text)
-    if named is None:
-        record = _single(text)
-    elif address := _address(named):
-        return _fetched(db, fetcher, named, *address)
-    else:
-        return Reading(named, note="Other addresses are not read: fill in the rest by hand.")
-    return _recognised(db, record)
+    if named is not None:
+        return Reading(named, note="Nothing is fetched from elsewhere: fill in the rest by hand.")
+    return _recognised(db, _single(text))
 
 
 def _named(text: str) -> dict[str, Any] | None:
@@ -80,31 +73,9 @@ def _named(text: str) -> dict[str, Any] | None:
     )
 
 
-def _address(named: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the host that knows an identifier, and where."""
-    if "arxiv_id" in named:
-        return ARXIV, f"https://{ARXIV}/api/query?id_list={quote(named['arxiv_id'])}"
-    if "doi" in named:
-        style = "transform/application/vnd.citationstyles.csl+json"
-        return CROSSREF, f"https://{CROSSREF}/works/{quote(named['doi'], safe='')}/{style}"
-    return None
-
-
-def _fetched(
-    db: Session, fetcher: Fetcher, named: dict[str, Any], host: str, address: str
-) -> Reading:
-    if not fetcher.allows(host):
-        return Reading(named, note="This server fetches nothing: fill in the rest by hand.")
-    try:
-        record = _single(fetcher.fetch(address).decode("utf-8", "replace"))
-    except StudioError as refusal:
-        return Reading(named, note=f"{refusal} Fill in the rest by hand.")
-    return _recognised(db, checked(to_dict(record) | named, host))
-
-
 def _single(text: str) -> PaperRecord:
     """Return the one record of a text."""
-    _, records = formats.read(text.encode())
+    records = formats.read(text)
     if len(records) != 1:
         raise InvalidError(f"These are {len(records)} records; propose one at a time.")
     if records[0].claims:
@@ -113,9 +84,8 @@ def _single(text: str) -> PaperRecord:
 
 
 def _recognised(db: Session, record: PaperRecord) -> Reading:
-    (found,) = matches(db, [record])
-    paper = db.get_one(Paper, found.paper_id) if found else None
-    return Reading(to_dict(record), paper)
+    known = match(db, record)
+    return Reading(to_dict(record), None if known is None else db.get_one(Paper, known))
 
 
 def propose(db: Session, actor: Actor, fields: dict[str, Any]) -> Proposal:
@@ -161,10 +131,11 @@ def decide(db: Session, actor: Actor, id: int, state: Literal["accepted", "decli
         raise ConflictError(f"This proposal was {proposal.state} meanwhile.")
     record = checked(proposal.record, "The proposal")
     if state == "accepted":
-        imports.write(db, actor, "proposal", [record])
-        paper = _recognised(db, record).paper
-        assert paper is not None
-        proposal.paper_id = paper.id
+        (stored,) = catalogue.store(db, [record])
+        proposal.paper_id = stored.paper.id
+        if stored.is_new or stored.gained:
+            action = "paper.add" if stored.is_new else "paper.fill"
+            audit.record(db, actor, action, "paper", stored.paper.id, {"proposal": id})
     proposal.state, proposal.decided_by_id = state, curator
     db.flush()
     audit.record(db, actor, f"proposal.{state}", "proposal", id, {"title": record.title[:200]})

@@ -1,6 +1,6 @@
 """Against forged requests: whatever changes something carries its session's second token.
 
-Programs and htmx send it as the header ``X-CSRF-Token``, plain forms as the field ``csrf_token``.
+Scripts and htmx send it as the header ``X-CSRF-Token``, plain forms as the field ``csrf_token``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,9 @@ async def check(request: Request, browser: Browser | None) -> None:
         return
     if browser is None:
         await _keep_texts(request)
-        way = (
-            "ask GET /api/v1/session for one"
-            if request.url.path.startswith("/api/")
-            else "reload the page and send it again"
+        raise ForbiddenError(
+            "Your session is over, and changes need one: reload the page and send it again."
         )
-        raise ForbiddenError(f"Your session is over, and changes need one: {way}.")
     sent = await _sent(request)
     if not secrets.compare_digest(sent.encode(), browser.csrf_token.encode()):
         await _keep_texts(request)

@@ -13,7 +13,6 @@ A body is counted while it is read: no length is believed, none is needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
@@ -112,17 +111,17 @@ class Heads:
 
 
 class BodyLimit:
-    """Refuses bodies over ``limit`` bytes, or over what ``uploads`` allows for a path."""
+    """Refuses bodies over ``limit`` bytes."""
 
-    def __init__(self, app: ASGIApp, limit: int, uploads: Mapping[str, int]) -> None:
-        self._app, self._limit, self._uploads = app, limit, uploads
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self._app, self._limit = app, limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._uploads.get(scope["path"].rstrip("/"), self._limit)
+        limit = self._limit
         announced = _announced(scope)
         read = 0
 

@@ -1,4 +1,4 @@
-"""How often something may be asked for: counted in memory, or in the database that processes share.
+"""How often something may be asked for, counted in the memory of this process.
 
 Each name and key has a bucket that holds ``count`` drops and refills evenly over ``seconds``; a
 request takes one drop. Full buckets are forgotten, so that memory stays small.
@@ -12,15 +12,11 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 
-from sqlalchemy import text
 from starlette.requests import Request
 
 from exactformer.core.words import plural
 from exactformer.studio.errors import TooManyError
 from exactformer.studio.settings import Rate
-from exactformer.studio.storage.engine import Database
-
-__all__ = ["Rate", "Rates", "SharedRates", "limit"]
 
 FORGET_BEYOND = 10_000
 LONGEST_KEY = 80
@@ -45,36 +41,6 @@ class Rates:
             self._full_at[name, key] = full_at
             if len(self._full_at) > FORGET_BEYOND:
                 self._full_at = {k: v for k, v in self._full_at.items() if v > present}
-
-
-class SharedRates:
-    """Buckets in PostgreSQL, by its clock: all processes of a studio take from the same ones."""
-
-    def __init__(self, database: Database) -> None:
-        self._engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._taken = 0
-
-    def take(self, name: str, key: str, rate: Rate) -> None:
-        """Take a drop, or refuse and say when there will be one."""
-        bucket, drop = {"name": name, "key": _short(key)}, rate.seconds / rate.count
-        asked = {**bucket, "drop": drop, "seconds": rate.seconds}
-        with self._engine.connect() as connection:
-            if connection.execute(_TAKE, asked).first() is None:
-                full_in = connection.scalar(_FULL_IN, bucket) or 0.0
-                raise _refusal(name, rate, float(full_in) + drop - rate.seconds)
-            self._taken += 1
-            if self._taken % FORGET_BEYOND == 0:
-                connection.execute(_FORGET)
-
-
-_NOW = "extract(epoch FROM clock_timestamp())"
-_TAKE = text(
-    f"INSERT INTO rates AS known (name, key, full_at) VALUES (:name, :key, {_NOW} + :drop) "
-    f"ON CONFLICT (name, key) DO UPDATE SET full_at = greatest(known.full_at, {_NOW}) + :drop "
-    f"WHERE greatest(known.full_at, {_NOW}) + :drop - {_NOW} - :seconds <= 1e-9 RETURNING full_at"
-)
-_FULL_IN = text(f"SELECT full_at - {_NOW} FROM rates WHERE name = :name AND key = :key")
-_FORGET = text(f"DELETE FROM rates WHERE full_at < {_NOW}")
 
 
 def _short(key: str) -> str:

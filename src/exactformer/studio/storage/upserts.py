@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Table, delete
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from exactformer.studio.storage.base import Base
+from exactformer.studio.storage.dialects import insert
 
 
 def add(db: Session, model: type[Base], key: Mapping[str, Any], **values: Any) -> bool:
@@ -34,12 +34,3 @@ def switch(db: Session, model: type[Base], key: Mapping[str, Any], on: bool) -> 
         return add(db, model, key)
     gone = delete(model).filter_by(**key).returning(*model.__table__.primary_key)
     return db.execute(gone).first() is not None
-
-
-def insert(db: Session, model: type[Base]) -> postgresql.Insert | sqlite.Insert:
-    """Begin an insertion that can say what happens where the key is there, in this database."""
-    table = model.__table__
-    assert isinstance(table, Table)
-    if db.get_bind().dialect.name == "postgresql":
-        return postgresql.insert(table)
-    return sqlite.insert(table)

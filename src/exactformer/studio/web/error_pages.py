@@ -1,9 +1,8 @@
-"""Refusals and failures, in the form the asker reads: JSON, a page, or a part of one."""
+"""Refusals and failures, in the form the asker reads: a page, a part of one, or JSON."""
 
 from __future__ import annotations
 
 import logging
-import math
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -14,7 +13,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from exactformer.studio.errors import BusyError, LoginNeededError, StudioError, TooManyError
+from exactformer.studio.errors import LoginNeededError, StudioError, TooManyError
 from exactformer.studio.security.middleware import HEADERS
 from exactformer.studio.web.request import is_htmx, recognise, render, with_cookie, with_session
 
@@ -42,8 +41,12 @@ WELCOMES = {
 """What a page is for, told to those who have to log in first."""
 
 
+SCRIPTS = "/api/"
+"""What our scripts ask for begins so; they read JSON."""
+
+
 def install(app: FastAPI) -> None:
-    """Teach an application to answer errors."""
+    """Register what answers errors."""
     app.add_exception_handler(StudioError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -64,7 +67,7 @@ def answer(
     if not hasattr(request.state, "browser"):  # no route, so nobody has asked yet who it is
         recognise(request)
     response: Response
-    if request.url.path.startswith("/api/"):
+    if request.url.path.startswith(SCRIPTS):
         told = {"status": status, "message": message} | ({"remedy": remedy} if remedy else {})
         response = JSONResponse({"error": told}, status)
     elif is_htmx(request):
@@ -80,17 +83,12 @@ def answer(
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StudioError)
-    if isinstance(error, LoginNeededError) and not request.url.path.startswith("/api/"):
+    if isinstance(error, LoginNeededError) and not request.url.path.startswith(SCRIPTS):
         try:
             return _log_in_first(request, str(error))
         except TooManyError as too_many:
             error = too_many
-    headers = {}
-    if isinstance(error, TooManyError):
-        headers["Retry-After"] = str(max(1, math.ceil(error.seconds)))
-    elif isinstance(error, BusyError):
-        headers["Retry-After"] = "5"
-    return answer(request, error.status, str(error), headers, getattr(error, "remedy", None))
+    return answer(request, error.status, str(error), error.headers, getattr(error, "remedy", None))
 
 
 def _log_in_first(request: Request, message: str) -> Response:

@@ -18,12 +18,6 @@ from exactformer.studio.web.markup import minus, plain, typeset
 
 TEMPLATES, STATIC = PACKAGE / "templates", PACKAGE / "static"
 
-HOLE = "\0"
-"""Stands on both sides of the name of a hole in a shared page; no stored text has this character."""
-CSRF_TOKEN, HANDLE, IS_SHARED = "csrf_token", "handle", "is_shared"
-SWITCH = "switch "
-"""Begins the name of a hole for a switch; what is switched follows."""
-
 
 @cache
 def environment() -> Environment:
@@ -37,7 +31,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(static=static, csrf_field=csrf_field, first_lines=first_lines)
-    made.globals.update(personal=personal, switch=switch)
+    made.globals.update(switched=switched)
     made.filters.update(day=day, moment=moment, count=count, plural=plural, browser=browser)
     made.filters.update(typeset=typeset, plain=plain, minus=minus)
     made.filters.update(at_most=lambda value, digits=3: minus(at_most(value, digits)))
@@ -64,25 +58,6 @@ def csrf_field(context: Context) -> Markup:
     return Markup('<input type="hidden" name="csrf_token" value="{}">').format(
         context["csrf_token"]
     )
-
-
-@pass_context
-def personal(context: Context, template: str) -> Markup:
-    """Include a template about the reader herself; in a page that readers share, leave a hole."""
-    if context.get(IS_SHARED, False):
-        return Markup(f"{HOLE}{template}{HOLE}")
-    return Markup(fill(template, context.get_all()))
-
-
-@pass_context
-def switch(context: Context, name: str, is_on: bool) -> Markup:
-    """The attributes of a button that switches something of the reader's own on or off.
-
-    In a page that readers share they are a hole, so that a page with many switches stays shared.
-    """
-    if context.get(IS_SHARED, False):
-        return Markup(f"{HOLE}{SWITCH}{name}{HOLE}")
-    return switched(is_on)
 
 
 def switched(is_on: bool) -> Markup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
@@ -22,10 +22,8 @@ from exactformer.studio.security.sessions import Browser, NewBrowser
 from exactformer.studio.settings import Rate, Settings
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.web.rendering import fill
-from exactformer.studio.web.shared_pages import SharedPage, SharedPages
 
 Answer = TypeVar("Answer", bound=Response)
-Kept = TypeVar("Kept")
 Given = TypeVar("Given")
 P = ParamSpec("P")
 
@@ -46,7 +44,7 @@ async def guard(request: Request) -> AsyncIterator[None]:
 
 async def _check_fields(request: Request) -> None:
     """Refuse a form with a field that its route does not have: what it holds would be lost."""
-    if request.method in csrf.SAFE or request.url.path.startswith("/api/"):
+    if request.method in csrf.SAFE:
         return
     body = request.scope["route"].body_field  # a model of all that the route reads
     known = {csrf.FIELD, *(body.field_info.annotation.model_fields if body else ())}
@@ -172,7 +170,9 @@ def render_form(
 ) -> HTMLResponse:
     """Answer with a form; after a ``refusal`` with its status, and its words as ``problem``."""
     status, problem = (refusal.status, str(refusal)) if refusal else (200, "")
-    return render(request, template, status=status, problem=problem, **context)
+    response = render(request, template, status=status, problem=problem, **context)
+    response.headers.update(refusal.headers if refusal else {})
+    return response
 
 
 @dataclass(frozen=True)
@@ -202,41 +202,6 @@ async def _reader(request: Request, db: ReadSession) -> Reader:
 
 
 Read = Annotated[Reader, Depends(_reader)]
-
-
-async def render_shared(
-    request: Request,
-    template: str,
-    version: Hashable,
-    reader: Actor,
-    read: Callable[[], tuple[dict[str, Any], Kept]],
-    states: Mapping[str, tuple[Hashable, Callable[[Kept], dict[str, Any]]]],
-    on: frozenset[str] = frozenset(),
-) -> HTMLResponse:
-    """Answer with a page that is the same for all whom ``reader`` stands for.
-
-    When the data have a new ``version``, it is made of what ``read`` returns. The second part of that
-    is kept with it, for the personal parts in ``states``. ``on`` are the switches that are on for this
-    reader (:meth:`SharedPage.fill`).
-    """
-    if settings_of(request).single_user:
-        await run_in_threadpool(with_session, request)
-    known = _known(request, begins=False)
-
-    def make() -> SharedPage:
-        data, kept = read()
-        return SharedPage.render(template, known | {"actor": reader} | data, kept)
-
-    pages: SharedPages = request.app.state.shared_pages
-    key = known["origin_url"], known["path"], reader
-    page = pages.kept(key, version)
-    if page is None:
-        page = await run_in_threadpool(pages.get, key, version, make)
-    # The header shows nothing but the actor: who it is, and how much waits for her.
-    actor: Actor = known["actor"]
-    shown = (actor, actor.unread, actor.reports, actor.proposals)
-    own = {"macros/header.html": (shown, lambda _: {}), **states}
-    return with_cookie(request, HTMLResponse(page.fill(known | {"on": on}, own)))
 
 
 def _known(request: Request, begins: bool) -> dict[str, Any]:

@@ -200,8 +200,9 @@ def neg(ctx: Context, input: Ball) -> Ball:
 def mean(ctx: Context, input: Ball, dim: list[int], keepdim: bool = False) -> Ball:
     """Bound a mean over one axis: a sum of k numbers, and a quotient."""
     x = plain(input)
-    if len(dim) != 1 or x.c.ndim < 2 or (last := axis(dim[0], x, "mean")) == -x.c.ndim:
+    if len(dim) != 1 or x.c.ndim < 2 or dim[0] % x.c.ndim == ctx.axis:
         raise NotCoveredError(f"mean over the axes {dim}")
+    last = axis(dim[0], x, "mean")
     k = x.shape[last]
     size = x.size.mean(last, keepdim)
     r = x.radius.mean(last, keepdim) + size * ctx.share(k + 2)

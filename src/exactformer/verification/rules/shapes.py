@@ -29,7 +29,7 @@ def moved(x: Ball, f: Callable[[Tensor], Tensor], n: Tensor | None, whole: bool)
 def first(ctx: Context, x: Ball, dim: int, what: str) -> int:
     """Return an axis from the front; the axis of the batch is refused."""
     front = dim % x.c.ndim
-    if front == 0 and ctx.batched:
+    if front == ctx.axis:
         raise NotCoveredError(f"{what} along the batch, which would mix inputs")
     return front
 
@@ -72,7 +72,7 @@ def unflatten(ctx: Context, input: Ball, dim: int, sizes: Any) -> Ball:
 def transpose(ctx: Context, input: Ball, dim0: int, dim1: int) -> Ball:
     """Swap two axes; norms along the last one are norms along the last but one after its swap."""
     x, last = input, input.c.ndim - 1
-    a, b = sorted((first(ctx, x, dim0, "transposition"), first(ctx, x, dim1, "transposition")))
+    a, b = sorted((dim0 % x.c.ndim, dim1 % x.c.ndim))
     if b < last or a == b:
         n = None if x.n is None else x.n.transpose(a, b) if b < last else x.n
         return moved(x, lambda t: t.transpose(a, b), n, True)
@@ -92,8 +92,6 @@ def turn(ctx: Context, input: Ball) -> Ball:
 def permute(ctx: Context, input: Ball, dims: list[int]) -> Ball:
     """Reorder axes."""
     places = [d % input.c.ndim for d in dims]
-    if ctx.batched and places[0] != 0:
-        raise NotCoveredError("a permutation that moves the batch")
     stays = places[-1] == input.c.ndim - 1
     n = input.n.permute(places[:-1]) if stays and input.n is not None else None
     return moved(input, lambda t: t.permute(places), n, stays)
@@ -103,8 +101,6 @@ def permute(ctx: Context, input: Ball, dims: list[int]) -> Ball:
 def unsqueeze(ctx: Context, input: Ball, dim: int) -> Ball:
     """Add an axis of length 1."""
     front = dim % (input.c.ndim + 1)
-    if front == 0 and ctx.batched:
-        raise NotCoveredError("an axis before the batch")
     inner = front < input.c.ndim
     n = input.n.unsqueeze(front) if inner and input.n is not None else None
     return moved(input, lambda t: t.unsqueeze(front), n, inner)
@@ -214,7 +210,9 @@ def dropout(ctx: Context, input: Ball, p: float, train: bool) -> Ball:
     return input
 
 
-@rule("aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", maker=True)
+@rule(
+    "aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", "aten.to.device", maker=True
+)
 def cast(
     ctx: Context,
     input: Ball | Tensor,

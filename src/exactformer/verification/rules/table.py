@@ -40,8 +40,8 @@ class Context:
     own: torch.dtype
     """The number format of the module's weights."""
     peaks: list[Tensor] = field(default_factory=list)
-    batched: bool = False
-    """Whether the operator at hand depends on the input, so that its first axis is the batch."""
+    axis: int | None = None
+    """Which axis of the arguments is the batch, for the operator at hand."""
 
     def share(self, roundings: int) -> float:
         """Return the share of its magnitude that a term can lose in so many roundings."""
@@ -118,7 +118,7 @@ def _shown(value: Any) -> str:
 
 
 def axis(dim: int, x: Ball, what: str) -> int:
-    """Return an axis counted from the end, as a negative number; the first one is the batch."""
+    """Return an axis counted from the end, as a negative number."""
     last = dim if dim < 0 else dim - x.c.ndim
     if not -x.c.ndim <= last < 0:
         raise NotCoveredError(f"{what} over axis {dim} of {x.c.ndim}")

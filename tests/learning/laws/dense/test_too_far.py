@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from exactformer.learning.laws.dense.solvers import InMemory, find_laws
+from exactformer.learning.laws.dense.solvers import Source, find_laws
 from exactformer.learning.laws.sample import take_sample
 from exactformer.learning.laws.sparse.forward_search import fit_few
 from exactformer.learning.laws.sparse.selection import Rules
@@ -17,7 +17,7 @@ def test_no_choice_of_terms_that_are_too_far_is_as_good_as_the_law():
         y = X[:, 0] ** 3 - 2 * X[:, 0] * X[:, 1] + generator.choice([0, 0.3, 2]) * X[:, 1] ** 2
         y += generator.choice([0.01, 0.5, 3]) * generator.standard_t(4, size=rows)
         sample = take_sample(X, y[:, None], weight, ["a", "b"])
-        source = InMemory.of(sample)
+        source = Source.of(sample)
         (law,) = find_laws(source, 3, Rules(), 2**30).laws
         left = y - law.values(X)
         for degree in (1, 2):

@@ -11,143 +11,78 @@ from hypothesis import strategies as st
 
 from exactformer.studio.errors import InvalidError, StudioError, TooLargeError
 from exactformer.studio.library import formats
-from exactformer.studio.library.formats.texts import MOST_BYTES, MOST_RECORDS
 
-LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
-BILLION_LAUGHS = f'<?xml version="1.0"?><!DOCTYPE f [<!ENTITY l0 "ha">{LAUGHS}]><feed>&l9;</feed>'
-OUTSIDE = '<!DOCTYPE f [<!ENTITY x SYSTEM "file:///etc/passwd">]><feed>&x;</feed>'
+
+def own(*papers: dict[str, object]) -> str:
+    """An export with these papers."""
+    return json.dumps({"format": "exactformer library 1", "papers": papers})
+
+
 MACROS = '@string{a0 = "ha ha ha ha"}\n' + "\n".join(
     f"@string{{a{n} = {' # '.join([f'a{n - 1}'] * 10)}}}" for n in range(1, 12)
 )
 
 
-@pytest.mark.parametrize("text", [BILLION_LAUGHS, OUTSIDE, '<!DOCTYPE feed SYSTEM "x"><feed/>'])
-def test_entities_are_never_expanded(text: str) -> None:
-    with pytest.raises(InvalidError, match="document type or entities"):
-        formats.read(text.encode())
-
-
 def test_abbreviations_that_multiply_are_stopped() -> None:
     with pytest.raises(TooLargeError, match="Abbreviations"):
-        formats.read(f"{MACROS}\n@article{{x, title = a11}}".encode())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '@article{k, title=""' + '#""' * 50_000 + "}",
-        "@article{k" + ", a={}" * 300_000 + "}",
-        "@comment{" * 60_000,
-    ],
-    ids=["pieces", "fields", "commands"],
-)
-def test_what_would_take_long_to_read_is_refused_at_once(text: str) -> None:
-    with pytest.raises(TooLargeError, match="the limit is"):
-        formats.read(text.encode())
+        formats.read(f"{MACROS}\n@article{{x, title = a11}}")
 
 
 @pytest.mark.parametrize("depth", [45, 900, 100_000])
 def test_deep_json_is_refused(depth: int) -> None:
-    with pytest.raises(InvalidError, match="deeper than 40"):
-        formats.read(b"[" * depth + b"]" * depth)
-
-
-@pytest.mark.parametrize("depth", [60, 50_000])
-def test_deep_xml_is_refused(depth: int) -> None:
-    text = '<feed xmlns="http://www.w3.org/2005/Atom">' + "<a>" * depth + "</a>" * depth + "</feed>"
-    with pytest.raises(InvalidError, match="deeper than 40"):
-        formats.read(text.encode())
+    with pytest.raises(InvalidError, match=r"too deeply|not an export"):
+        formats.read("[" * depth + "]" * depth)
+    with pytest.raises(InvalidError, match=r"too deeply|topics"):
+        formats.read(own({"title": "x", "topics": "?"}).replace('"?"', "[" * depth + "]" * depth))
 
 
 def test_deep_braces_are_refused() -> None:
     with pytest.raises(InvalidError, match="nested braces"):
-        formats.read(b"@article{a, title=" + b"{" * 5000 + b"}" * 5000 + b"}")
+        formats.read("@article{a, title=" + "{" * 5000 + "}" * 5000 + "}")
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        json.dumps([{"type": "book", "title": "x" * 10_000_000}]),
-        json.dumps({"id": "W1", "title": "x" * 10_000_000}),
-        "@book{a, title={" + "x" * 10_000_000 + "}}",
-        '<entry xmlns="http://www.w3.org/2005/Atom"><id>http://arxiv.org/abs/2202.12166</id><title>'
-        + "x" * 10_000_000
-        + "</title></entry>",
-    ],
-    ids=["csl", "openalex", "bibtex", "arxiv"],
+    [own({"title": "x" * 10_000_000}), "@book{a, title={" + "x" * 10_000_000 + "}}"],
+    ids=["own", "bibtex"],
 )
 def test_a_title_of_ten_megabytes_is_refused_with_its_limit(text: str) -> None:
     with pytest.raises(StudioError, match="10,000,000 characters; the limit is"):
-        formats.read(text.encode())
-
-
-def test_a_file_over_the_limit_is_not_even_decoded() -> None:
-    with pytest.raises(TooLargeError, match="16,777,216"):
-        formats.read(b"@" * (MOST_BYTES + 1))
+        formats.read(text)
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "says"),
     [
-        json.dumps([{"type": "book", "title": "x"}] * (MOST_RECORDS + 1)),
-        json.dumps({"results": [{"id": "W1", "title": "x"}] * (MOST_RECORDS + 1)}),
-        "".join(f"@book{{a{n}, title={{x}}}}\n" for n in range(MOST_RECORDS + 1)),
-    ],
-    ids=["csl", "openalex", "bibtex"],
-)
-def test_more_records_than_an_import_may_hold_are_refused(text: str) -> None:
-    with pytest.raises(TooLargeError, match="the limit is 5,000"):
-        formats.read(text.encode())
-
-
-def test_an_abstract_with_a_place_far_away_takes_no_memory() -> None:
-    work = {"id": "W1", "title": "x", "abstract_inverted_index": {"end": [10**12], "begin": [0]}}
-    _, (record,) = formats.read(json.dumps(work).encode())
-    assert record.abstract == "begin end"
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b'[{"type": "book",\n "title": "a\0b"}]', "Line 2: the file holds NUL"),
-        (b'[{"type": "book", "title": "a\\u0000b"}]', r"U\+0000"),
-        (b'[{"type": "book", "title": "a\\ud800b"}]', "Item 1: title"),
-        ("@book{a,\n title={é}}".encode("latin-1"), "Line 2: byte 0xE9 is not UTF-8"),
-        (b"\xff\xfe@", "UTF-16"),
-        (b'[{"type": "book", "title": "x", "year": NaN}]', "NaN"),
-        (b'[{"type": "book", "title": "x", "issued": {"date-parts": [[1e999]]}}]', "1e999"),
-        (b'[{"type": "book", "title": "x", "n": ' + b"9" * 5000 + b"}]", "not JSON we can read"),
+        (own({"title": "a\0b"}), r"U\+0000"),
+        (own({"title": "a\ud800b"}), "Paper 1: title"),
+        (own({"title": "x", "year": float("nan")}), "Paper 1: year"),
+        (own({"title": "x", "year": 0}).replace("0}", "1e999}"), "Paper 1: year"),
+        ('{"year": ' + "9" * 5000 + "}", "cannot be read"),
     ],
 )
-def test_what_is_no_text_is_refused_with_the_place(data: bytes, says: str) -> None:
+def test_what_cannot_be_stored_is_refused_with_the_place(text: str, says: str) -> None:
     with pytest.raises(InvalidError, match=says):
-        formats.read(data)
+        formats.read(text)
 
 
 @pytest.mark.parametrize("field", [r"$\$\$\ ", r"a \ b", "\\\\", r"\'", r"{\"}", r"\char"])
 def test_stray_backslashes_are_read(field: str) -> None:
     text = f"@book{{a, title={{x}}, abstract={{{field}}}}}"
-    assert formats.read(text.encode())[1][0].title == "x"
-
-
-def test_wide_text_and_its_mark_are_read() -> None:
-    text = "@book{a, title={Über}}"
-    for data in (text.encode("utf-16"), text.encode("utf-8-sig")):
-        assert formats.read(data)[1][0].title == "Über"
+    assert formats.read(text)[0].title == "x"
 
 
 def test_addresses_that_would_run_code_are_dropped_or_refused() -> None:
-    _, (record,) = formats.read(b"@book{a, title={x}, url={javascript:alert(1)}}")
+    (record,) = formats.read("@book{a, title={x}, url={javascript:alert(1)}}")
     assert record.url == ""
-    own = {"format": "exactformer library 1", "papers": [{"title": "x", "code_url": "data:,x"}]}
     with pytest.raises(InvalidError, match="code_url"):
-        formats.read(json.dumps(own).encode())
+        formats.read(own({"title": "x", "code_url": "data:,x"}))
 
 
-@given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(str.encode)))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+@given(st.text(max_size=300))
+def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        _, records = formats.read(data)
+        records = formats.read(text)
     except StudioError:
         return
     assert records
@@ -158,32 +93,25 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=12,
 )
-works = st.dictionaries(
+papers = st.dictionaries(
     st.sampled_from(
-        "type title author issued DOI URL abstract container-title keyword id doi authorships "
-        "publication_year abstract_inverted_index open_access primary_location topics "
-        "referenced_works results format papers".split()
+        "title abstract year kind source doi arxiv_id url authors topics references claims".split()
     ),
     json_values,
 )
 
 
-@given(works, st.booleans())
-def test_any_json_with_the_right_names_is_read_or_refused(
-    work: dict[str, object], openalex: bool
-) -> None:
-    marked = work | ({"id": "W1"} if openalex else {"type": "book", "title": "x"})
+@given(papers)
+def test_any_json_with_the_right_names_is_read_or_refused(paper: dict[str, object]) -> None:
     with contextlib.suppress(StudioError):
-        _, records = formats.read(json.dumps(marked).encode())
+        records = formats.read(own({"title": "x"} | paper))
         assert all(record.title for record in records)
 
 
 @pytest.mark.parametrize(
     "text", ["$$x$$ " * 150, "|a" * 99 + "\n" + "|-" * 99 + "\n" + "|\n" * 200]
 )
-@pytest.mark.parametrize("part", ["statement", "checked_by"])
-def test_claims_that_no_page_would_show_are_refused(part: str, text: str) -> None:
-    claim = {"anchor": "a", "kind": "theorem", "title": "A", part: text}
-    papers = [{"title": "A", "claims": [claim]}]
-    with pytest.raises(InvalidError, match=part):
-        formats.read(json.dumps({"format": "exactformer library 1", "papers": papers}).encode())
+def test_claims_that_no_page_would_show_are_refused(text: str) -> None:
+    claim = {"anchor": "a", "kind": "theorem", "title": "A", "statement": text}
+    with pytest.raises(InvalidError, match="statement"):
+        formats.read(own({"title": "A", "claims": [claim]}))

@@ -15,7 +15,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exactformer.experiments.models.translation.subwords import PAD
 from exactformer.learning.ensembles.data import RowOrder
-from exactformer.learning.ensembles.training.capture import repeated
 from exactformer.learning.ensembles.training.protocol import warm_up
 
 _DECAY = 1e-4
@@ -31,7 +30,6 @@ def fit(
     steps: int,
     batch: int,
     rate: float,
-    capture: bool = True,
 ) -> list[float]:
     """Take ``steps`` of Adam; return all losses, and leave the model in evaluation mode.
 
@@ -46,10 +44,7 @@ def fit(
     on_gpu = device.type == "cuda"
     current = torch.zeros((), device=device)
     parameters = list(model.parameters())
-    adam = torch.optim.AdamW(
-        parameters, current, (0.9, 0.98), 1e-9, _DECAY, fused=True, capturable=on_gpu
-    )
-    _allocate(adam)
+    adam = torch.optim.AdamW(parameters, current, (0.9, 0.98), 1e-9, _DECAY, fused=True)
     model.train()
 
     def step() -> None:
@@ -64,9 +59,9 @@ def fit(
         losses.index_copy_(0, clock, value.detach()[None])
         clock.add_(1)
 
-    moments = [part for state in adam.state.values() for part in state.values()]
     with sdpa_kernel(_KERNELS):
-        repeated(step, [clock, losses, current, *parameters, *moments], capture)(steps)
+        for _ in range(steps):
+            step()
     adam.zero_grad(set_to_none=True)
     model.eval()
     return [float(value) for value in losses.tolist()]
@@ -76,14 +71,3 @@ def cross_entropy(scores: Tensor, target: Tensor, smoothing: float = 0.0) -> Ten
     """Return the mean over all ``target`` ids but padding; a share ``smoothing`` goes to all alike."""
     own, wanted = scores.float().flatten(0, -2), target.flatten()
     return functional.cross_entropy(own, wanted, ignore_index=PAD, label_smoothing=smoothing)
-
-
-def _allocate(adam: torch.optim.Optimizer) -> None:
-    """Make Adam's moments exist before a step is recorded: a step of rate and gradients zero."""
-    for group in adam.param_groups:
-        for parameter in group["params"]:
-            parameter.grad = torch.zeros_like(parameter)
-    adam.step()
-    for state in adam.state.values():
-        for part in state.values():
-            part.zero_()

@@ -20,7 +20,6 @@ from exactformer.experiments.models.vision.ensemble import VisionEnsemble, joine
 from exactformer.experiments.models.vision.model import normalised
 from exactformer.experiments.models.vision.recipe import Recipe, augmented, draw_pass
 from exactformer.learning.ensembles.training.adam import RowAdam
-from exactformer.learning.ensembles.training.capture import repeated
 from exactformer.learning.ensembles.training.packed_weights import PackedWeights
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
 
@@ -43,8 +42,8 @@ def train_vision(
 ) -> VisionHistory:
     """Train M models in place, on their device, with images (N, 3, side, side), bytes, and labels (N,).
 
-    A GPU replays steps as one graph, and what lies between matrix products is compiled for it, which
-    takes seconds and saves memory traffic.
+    What lies between matrix products is compiled for a GPU, which takes seconds and saves memory
+    traffic.
     """
     c = ensemble.configurations[0]
     if tuple(images.shape[1:]) != (3, c.side, c.side) or len(images) != len(labels):
@@ -78,14 +77,14 @@ def train_vision(
     ensemble.join = torch.compile(joined) if device.type == "cuda" else joined
     with sdpa_kernel(_KERNELS):
         try:
-            advance = repeated(step, [*packed.state, *adam.state, clock, total])
             began = time.perf_counter()
             for epoch in range(recipe.epochs):
                 if epoch:
                     plan.refill(draw_pass(recipe, len(images), c.layers, source))
                 clock.zero_()
                 total.zero_()
-                advance(steps)
+                for _ in range(steps):
+                    step()
                 seen.append(total / steps)
             losses = torch.stack(seen).double().tolist()
             seconds = time.perf_counter() - began

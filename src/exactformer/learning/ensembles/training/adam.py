@@ -31,11 +31,6 @@ class RowAdam:
         self.finite = torch.ones(models, dtype=torch.bool, device=device)
         self.steps = torch.zeros(models, dtype=torch.long, device=device)
 
-    @property
-    def state(self) -> list[Tensor]:
-        """The tensors that a step changes, weights apart."""
-        return [self.mean, self.square, self.clock, self.alive, self.finite, self.steps]
-
     @torch.no_grad()
     def step(self, weights: Tensor, gradient: Tensor, losses: Tensor) -> None:
         """Take one step; ``losses`` (M,) are those before it."""

@@ -34,11 +34,6 @@ class EarlyStopping:
         self._to_beat = self.best.clone()
         self._waiting = torch.zeros_like(self.total)
 
-    @property
-    def state(self) -> list[Tensor]:
-        """The tensors that a step changes."""
-        return [self.total, self.counted]
-
     def record(self, losses: Tensor, alive: Tensor) -> None:
         """Add the losses of one step."""
         self.total.add_(torch.where(alive, losses, 0))

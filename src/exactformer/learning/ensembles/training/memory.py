@@ -13,7 +13,7 @@ from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
 
 _COPIES = 10  # weights, gradient, two moments, the best so far, and what a step needs in between
 _PIECE = 2**30
-_SHARE = 0.8  # of what is free: allocators round sizes up and leave gaps
+_SHARE = 0.8  # of what there is: allocators round sizes up and leave gaps
 _BACKWARD = 2.25  # beside what is kept, the backward pass holds gradients of some layers; measured
 
 
@@ -30,10 +30,9 @@ def weight_bytes(ensemble: Ensemble, protocol: EnsembleProtocol) -> int:
 
 
 def _available_bytes(device: torch.device) -> int:
-    """Return what may be used of what a device has left; of a processor, of all its memory."""
+    """Return what may be used of a device's memory."""
     if device.type == "cuda":
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(_SHARE * (torch.cuda.mem_get_info(device)[0] + unused))
+        return int(_SHARE * torch.cuda.get_device_properties(device).total_memory)
     return int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 

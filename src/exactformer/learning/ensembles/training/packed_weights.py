@@ -40,11 +40,6 @@ class PackedWeights:
             parameter.data = here
             self._places.append(place)
 
-    @property
-    def state(self) -> list[Tensor]:
-        """The tensors that a step changes."""
-        return [self.values, self.gradient]
-
     def differentiate(self, losses: Tensor) -> None:
         """Write the gradient of each model's loss into its row.
 

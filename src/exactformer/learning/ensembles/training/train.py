@@ -24,7 +24,6 @@ from exactformer.errors import InputError
 from exactformer.learning.ensembles.data import RowOrder, Sequences, mean_losses, parts, sequences
 from exactformer.learning.ensembles.models.base import Ensemble, generators
 from exactformer.learning.ensembles.training.adam import RowAdam
-from exactformer.learning.ensembles.training.capture import repeated
 from exactformer.learning.ensembles.training.early_stopping import EarlyStopping
 from exactformer.learning.ensembles.training.lbfgs import Objective, minimise
 from exactformer.learning.ensembles.training.memory import rows_that_fit
@@ -78,7 +77,6 @@ def train(
     choice: Sequence[int] | None = None,
     validation: tuple[Any, ...] | None = None,
     report: Callable[[EnsembleProgress], None] | None = None,
-    capture: bool = True,
     memory_limit: int | None = None,
 ) -> EnsembleHistory:
     """Train an ensemble in place, on its device and in its format.
@@ -93,7 +91,6 @@ def train(
         validation: (x, y) or (x, y, mask) of sequences held out, with the same ``choice``. The weights
             handed back are then each model's best at the reports.
         report: called at every report.
-        capture: replay steps as a CUDA graph where there is a GPU.
         memory_limit: refuse what takes more bytes; what the device has, unless given.
     """
     protocol = protocol or EnsembleProtocol()
@@ -115,9 +112,9 @@ def train(
     ):
         run = _Run(ensemble, data, held_out, protocol, rows)
         try:
-            run.descend(capture, report, update)
+            run.descend(report, update)
             if protocol.finish == "lbfgs":
-                run.finish(capture, update)
+                run.finish(update)
             return run.history()
         finally:
             run.packed.release()
@@ -145,7 +142,6 @@ class _Run:
 
     def descend(
         self,
-        capture: bool,
         report: Callable[[EnsembleProgress], None] | None,
         update: Update,
     ) -> None:
@@ -167,14 +163,13 @@ class _Run:
             self.stopping.record(losses.detach(), self.adam.alive)
             place.add_(1)
 
-        state = [*self.packed.state, *self.adam.state, *self.stopping.state, place]
-        advance = repeated(step, state, capture)
         began = time.perf_counter()
         for start in range(0, steps, every):
             if start:
                 rows.copy_(order.next(every))
             done = min(start + every, steps)
-            advance(done - start)
+            for _ in range(start, done):
+                step()
             trained, scores = self.stopping.report(self.packed.values, self.adam, self.rows)
             trained, scores, training = torch.stack([trained, scores, self.adam.alive]).cpu()
             self.reports.append((done, trained, scores))
@@ -187,11 +182,11 @@ class _Run:
         if self.stopping.best_weights is not None:
             self.packed.values.copy_(self.stopping.best_weights)
 
-    def finish(self, capture: bool, update: Update) -> None:
+    def finish(self, update: Update) -> None:
         """Minimise the full loss by L-BFGS; with a validation set, keep what is better there."""
         before, loss_before = self.packed.values.clone(), self._losses()
         minimum = minimise(
-            self._full_loss(capture),
+            self._full_loss(),
             before.clone(),
             self.protocol.finish_steps,
             self.protocol.finish_memory,
@@ -204,7 +199,7 @@ class _Run:
             worse = ~(self._losses() < loss_before).unsqueeze(1)
             self.packed.values.copy_(torch.where(worse, before, minimum.weights))
 
-    def _full_loss(self, capture: bool) -> Objective:
+    def _full_loss(self) -> Objective:
         """Return the function from weights (M, P) to losses and gradients over the finish's rows."""
         packed = self.packed
         losses = packed.values.new_zeros(self.ensemble.models)
@@ -212,7 +207,8 @@ class _Run:
         count = min(self.protocol.finish_rows or self.data.count, self.data.count)
         pieces = list(parts(self.data, self.rows, count))
 
-        def evaluate() -> None:
+        def objective(weights: Tensor) -> tuple[Tensor, Tensor]:
+            packed.values.copy_(weights)
             losses.zero_()
             gradient.zero_()
             for piece, share in pieces:
@@ -221,12 +217,6 @@ class _Run:
                     packed.differentiate(part)
                 losses.add_(part.detach())
                 gradient.add_(packed.gradient)
-
-        evaluated = repeated(evaluate, [losses, gradient, packed.gradient], capture)
-
-        def objective(weights: Tensor) -> tuple[Tensor, Tensor]:
-            packed.values.copy_(weights)
-            evaluated(1)
             return losses, gradient
 
         return objective

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -23,7 +22,7 @@ from exactformer.learning.laws.dictionary.terms import Exponents, Terms, check_s
 from exactformer.learning.laws.law import DataRange, DenseLaw, Law, RidgeLaw, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.forward_search import SampleSearch, fit_few, threshold_of
+from exactformer.learning.laws.sparse.forward_search import Search, fit_few, threshold_of
 from exactformer.learning.laws.sparse.selection import Rules, Selection, select
 from exactformer.learning.threads import one_blas_thread
 
@@ -71,45 +70,6 @@ def data_ranges(sample: Sample) -> list[DataRange]:
     return DataRange.each(sample.dimension, sample.used, reach, sizes)
 
 
-@dataclass
-class Source(ABC):
-    """Rows to learn from, in memory or not: what the search for terms and degree needs of them.
-
-    ``ranges`` are those of the columns with each output, ``size`` is the number of observations.
-    """
-
-    ranges: list[DataRange]
-    size: float
-
-    @property
-    def columns(self) -> int:
-        """The number of columns in use."""
-        return len(self.ranges[0].used)
-
-    @abstractmethod
-    def dictionary(self, degree: int) -> Terms:
-        """Return the dictionary of a degree."""
-
-    @abstractmethod
-    def select(self, terms: Terms, rules: Rules) -> list[Selection]:
-        """Find the terms of each output."""
-
-    @abstractmethod
-    def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
-        """Compare all terms with what laws leave of each output."""
-
-    @abstractmethod
-    def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
-        """Return how much larger the squared residuals of one law are than those of another.
-
-        The mean over the rows and its standard error, and the mean of y².
-        """
-
-    def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
-        """Whether least squares on whichever of some terms is surely not as good as a law."""
-        return False
-
-
 @dataclass(frozen=True)
 class Residuals:
     """What laws leave of the outputs: ⟨φ_j, r⟩ (p, outputs), ‖φ_j‖² (p,), ‖r‖² and ‖y‖² (outputs,)."""
@@ -121,17 +81,32 @@ class Residuals:
 
 
 @dataclass
-class InMemory(Source):
-    """A sample as a source, with the designs of the highest degree so far and of the last."""
+class Source:
+    """Rows to learn from: what the search for terms and degree needs of them.
 
+    ``ranges`` are those of the columns with each output. The designs of the highest degree so far and
+    of the last are kept.
+    """
+
+    ranges: list[DataRange]
     sample: Sample
     highest: Design | None = None
     last: Design | None = None
 
     @classmethod
-    def of(cls, sample: Sample) -> InMemory:
+    def of(cls, sample: Sample) -> Source:
         """Return a sample as a source."""
-        return cls(data_ranges(sample), sample.size, sample)
+        return cls(data_ranges(sample), sample)
+
+    @property
+    def size(self) -> float:
+        """The number of observations."""
+        return self.sample.size
+
+    @property
+    def columns(self) -> int:
+        """The number of columns in use."""
+        return len(self.ranges[0].used)
 
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree."""
@@ -152,7 +127,7 @@ class InMemory(Source):
             square, spread = float(weight @ y**2), np.sqrt(weight @ (y - sample.mean(y)) ** 2)
             bound = threshold_of(rules.significance / len(terms), self.size, square)
             about = design.terms, design.norms, bound, square, float(spread)
-            found.append(select(SampleSearch(*about, design, y, known=known), rules))
+            found.append(select(Search(*about, design, y, known=known), rules))
         return found
 
     def _left(self, law: SparseLaw, output: int) -> Array:
@@ -204,7 +179,7 @@ class InMemory(Source):
 
 def solve_sparse(sample: Sample, degree: Degree, rules: Rules, limit: int) -> Solved:
     """Find the few terms that are there, output by output."""
-    source = InMemory.of(sample)
+    source = Source.of(sample)
     return replace(find_laws(source, degree, rules, limit), design=source.highest)
 
 

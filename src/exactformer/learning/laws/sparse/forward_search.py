@@ -10,7 +10,6 @@ that entered last. Features are made block by block and never stored.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +23,7 @@ from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, below
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
-from exactformer.learning.laws.sparse.standard_errors import Judge, SampleJudge
+from exactformer.learning.laws.sparse.standard_errors import Judge
 
 _ROUNDS = 100
 _MOST_TERMS = 1000
@@ -80,8 +79,8 @@ class Fit:
 
 
 @dataclass
-class Search(ABC):
-    """One output's search, the same rules wherever the rows are.
+class Search:
+    """The forward search of one output.
 
     ``norms`` are Σ_i w_i φ_j(x_i)² and ``known`` the products of all terms with those that were in the
     model, by place; both are the same for every output. ``square`` is ‖y‖² and ``spread`` ‖y − ȳ‖.
@@ -92,23 +91,9 @@ class Search(ABC):
     threshold: Threshold
     square: float
     spread: float
+    design: Design
+    y: Array
     known: dict[int, Array] = field(default_factory=dict, kw_only=True)
-
-    @abstractmethod
-    def _fit(self, active: list[int]) -> Fit:
-        """Fit the terms at some places."""
-
-    @abstractmethod
-    def _products(self, active: list[int], new: list[int], residual: Array) -> Array:
-        """Return the products of all terms with the residual and with new terms, (p, 1 + new)."""
-
-    @abstractmethod
-    def closed(self, closure: list[Exponents]) -> tuple[Fit, Judge]:
-        """Fit all terms of a closure, and return the judge of the models within it."""
-
-    @abstractmethod
-    def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
-        """Whether the rows have the last of some terms in the span of the others, for each list."""
 
     @property
     def floor(self) -> float:
@@ -206,21 +191,13 @@ class Search(ABC):
         pairs = zip(lists, self._dependent(lists), strict=True)
         return [terms[-1] for terms, dependent in pairs if dependent]
 
-
-@dataclass
-class SampleSearch(Search):
-    """The forward search of one output on rows in memory."""
-
-    design: Design
-    y: Array
-
     def _fit(self, active: list[int]) -> Fit:
         return fit_few(self.design.at(active), self.design.sample.weight, self.y)
 
     def closed(self, closure: list[Exponents]) -> tuple[Fit, Judge]:
         """Fit all terms of a closure, and return the judge of the models within it."""
         phi, sample = self.design.few(closure), self.design.sample
-        judge = SampleJudge(sample.size, sample, self.y, np.ascontiguousarray(phi.T))
+        judge = Judge(sample, self.y, np.ascontiguousarray(phi.T))
         return fit_few(phi, sample.weight, self.y), judge
 
     def _products(self, active: list[int], new: list[int], residual: Array) -> Array:

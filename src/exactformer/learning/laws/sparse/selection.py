@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -55,7 +55,7 @@ from exactformer.learning.laws.sparse.forward_search import (
     SearchResult,
     shares_outside,
 )
-from exactformer.learning.laws.sparse.standard_errors import Judge, SampleJudge
+from exactformer.learning.laws.sparse.standard_errors import Judge
 
 # Up to this condition number of the coefficients' correlations, float64 keeps enough digits.
 _CONDITION = 1e8
@@ -98,9 +98,9 @@ class Selection:
     variance: float
     freedom: float
     aliases: Callable[[], list[Exponents]]
-    disputed: list[Exponents] = field(default_factory=list)
-    irrelevant: list[Exponents] = field(default_factory=list)
-    path: Callable[[], list[Step]] = list
+    disputed: list[Exponents]
+    irrelevant: list[Exponents]
+    path: Callable[[], list[Step]]
 
 
 def select(search: Search, rules: Rules) -> Selection:
@@ -122,7 +122,8 @@ def select(search: Search, rules: Rules) -> Selection:
         weak = np.zeros(0, dtype=bool)
         if freedom > 0:
             weak = _statistics(left, errors) < bound.critical_value(freedom)
-        selection = Selection(
+        digits = partial(enough_digits, closure, terms.columns)
+        return Selection(
             [closure[i] for i in left.kept],
             [Fraction(v) for v in left.values],
             errors,
@@ -131,11 +132,8 @@ def select(search: Search, rules: Rules) -> Selection:
             partial(_aliases, closure, relations, left.kept, found),
             [closure[left.kept[i]] for i in np.flatnonzero(weak)],
             [closure[i] for i in settled.kept if i not in left.kept],
+            partial(_path, whole, left, back, closure, judge, digits),
         )
-    if not isinstance(judge, SampleJudge):
-        return selection
-    digits = partial(enough_digits, closure, terms.columns)
-    return replace(selection, path=partial(_path, whole, left, back, closure, judge, digits))
 
 
 def _aliases(
@@ -253,7 +251,7 @@ def _path(
     law: ReducedFit,
     back: NDArray[Any],
     closure: list[Exponents],
-    judge: SampleJudge,
+    judge: Judge,
     digits: Callable[[], AbstractContextManager[Any]],
 ) -> list[Step]:
     """Return models from none to some more terms than the law, each without the least of the next.

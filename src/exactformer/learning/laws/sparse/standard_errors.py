@@ -7,9 +7,7 @@ been left out.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,13 +22,16 @@ _GROWTH = 1.1
 
 
 @dataclass(frozen=True)
-class Judge(ABC):
+class Judge:
     """Standard errors of the models within a closure, and what rows left out say of two of them.
 
-    ``size`` is the number of observations, ``known`` has the errors of models by the terms they kept.
+    ``phi`` are the features of the closure (N, k), ``known`` has the errors of models by the terms
+    they kept.
     """
 
-    size: float
+    sample: Sample
+    y: Array
+    phi: Array
     known: dict[tuple[int, ...], Array] = field(default_factory=dict, kw_only=True)
 
     def errors(self, left: ReducedFit, freedom: float) -> Array:
@@ -43,43 +44,18 @@ class Judge(ABC):
             self.known[kept] = np.asarray(np.sqrt(np.maximum(classical, robust)))
         return self.known[kept]
 
-    def prefer(self, larger: Any, smaller: Any, level: float) -> bool:
+    def prefer(self, larger: Array, smaller: Array, level: float) -> bool:
         """Whether the rows object to the smaller of two fits, each given by :meth:`left_out`.
 
         Significantly more than half of them must be nearer to the larger fit, and the median |r| must
         grow. This is a sign test: no row counts more than another, whatever its leverage and the size
         of its noise. Rows without noise share the error of the fit, so their signs alone prove little.
         """
-        more_than_half = self._nearer(larger, smaller) - self.size / 2
-        if more_than_half < -float(ndtri(level)) * np.sqrt(self.size) / 2:
+        more_than_half = self._nearer(larger, smaller) - self.sample.size / 2
+        if more_than_half < -float(ndtri(level)) * np.sqrt(self.sample.size) / 2:
             return False
         before, after = self._medians(larger, smaller)
         return after > _GROWTH * before
-
-    @abstractmethod
-    def left_out(self, left: ReducedFit) -> Any:
-        """Return what is needed of a fit for the residual of each row, had it been left out."""
-
-    @abstractmethod
-    def _variances(self, left: ReducedFit) -> Array:
-        """Return the HC3 variance of each remaining coefficient."""
-
-    @abstractmethod
-    def _nearer(self, larger: Any, smaller: Any) -> float:
-        """Return how many rows, each left out, are nearer to the larger of two fits."""
-
-    @abstractmethod
-    def _medians(self, larger: Any, smaller: Any) -> list[float]:
-        """Return the median |r| of rows left out, of both fits."""
-
-
-@dataclass(frozen=True)
-class SampleJudge(Judge):
-    """The judge of a sample in memory, from the features φ of the closure (N, k)."""
-
-    sample: Sample
-    y: Array
-    phi: Array
 
     def left_out(self, left: ReducedFit, rows: slice = slice(None)) -> Array:
         """Return the residual of each row, had it been left out of this fit."""

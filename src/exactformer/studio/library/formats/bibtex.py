@@ -14,12 +14,9 @@ from typing import Any
 
 from exactformer.studio.errors import InvalidError, TooLargeError
 from exactformer.studio.library import names
-from exactformer.studio.library.formats.texts import Problems, check_number, note
 from exactformer.studio.library.records import PaperRecord, checked
 
 MOST_ABBREVIATED = 1_000_000
-MOST_SIGNS = {"#": 10_000, "=": 200_000, "@": 50_000}
-"""Joined pieces, fields and commands of a file: the reader's time grows with them, or their square."""
 LONGEST_FIELD = 100_000
 
 _KINDS = {
@@ -74,23 +71,12 @@ class _Entry:
     fields: dict[str, str]
 
 
-def read(text: str, problems: Problems = None) -> list[PaperRecord]:
-    """Return the records of a BibTeX file; with ``problems`` the rest is read after a bad one."""
-    for sign, most in MOST_SIGNS.items():
-        if (count := text.count(sign)) > most:
-            raise TooLargeError(
-                f"The file has {count:,} signs {sign!r}; the limit is {most:,}. Split it."
-            )
-    records = []
-    for entry in _entries(text, problems):
-        try:
-            records.append(_record(entry, f"Entry {entry.key[:60]!r}"))
-        except (InvalidError, TooLargeError) as refusal:
-            note(problems, refusal)
-    return records
+def read(text: str) -> list[PaperRecord]:
+    """Return the records of a BibTeX text."""
+    return [_record(entry, f"Entry {entry.key[:60]!r}") for entry in _entries(text)]
 
 
-def _entries(text: str, problems: Problems) -> Iterator[_Entry]:
+def _entries(text: str) -> Iterator[_Entry]:
     from pybtex.database.input.bibtex import LowLevelParser, month_names
     from pybtex.exceptions import PybtexError
     from pybtex.utils import CaseInsensitiveDict
@@ -108,20 +94,13 @@ def _entries(text: str, problems: Problems) -> Iterator[_Entry]:
                 )
             return value
 
-    number, start, known = 0, 0, Abbreviations(month_names)
-    while start >= 0:
-        parser = LowLevelParser(text[start:], macros=known)
-        try:
-            for command, body in parser:
-                if command.lower() not in ("string", "preamble"):
-                    number += 1
-                    check_number(number)
-                    yield _entry(command, *body)
-            return
-        except PybtexError as error:
-            note(problems, _refusal(error, text, start, parser.command_start))
-        # The next entry may be whole: it begins where a line begins with its sign.
-        start = text.find("\n@", start + parser.command_start + 1) + 1 or -1
+    parser = LowLevelParser(text, macros=Abbreviations(month_names))
+    try:
+        for command, body in parser:
+            if command.lower() not in ("string", "preamble"):
+                yield _entry(command, *body)
+    except PybtexError as error:
+        raise _refusal(error, text, parser.command_start) from None
 
 
 def _entry(command: str, key: str, fields: list[tuple[str, list[str]]]) -> _Entry:
@@ -135,12 +114,11 @@ def _entry(command: str, key: str, fields: list[tuple[str, list[str]]]) -> _Entr
     return _Entry(command.lower(), key, values)
 
 
-def _refusal(error: Exception, text: str, start: int, begun: int) -> InvalidError:
-    """Say where reading from ``start`` on ended, and where the entry begins that it ended in."""
-    line, lines = getattr(error, "lineno", None), text.count("\n", 0, start)
-    first = text.count("\n", 0, start + begun) + 1
-    place = f"Line {line + lines}: " if line else ""
-    entry = f"; the entry begins in line {first}" if line and line + lines != first else ""
+def _refusal(error: Exception, text: str, begun: int) -> InvalidError:
+    """Say where reading ended, and where the entry begins that it ended in."""
+    line, first = getattr(error, "lineno", None), text.count("\n", 0, begun) + 1
+    place = f"Line {line}: " if line else ""
+    entry = f"; the entry begins in line {first}" if line and line != first else ""
     message = re.sub(r"^(?:syntax error )?in line \d+: ", "", str(error))[:200]
     return InvalidError(f"{place}this is not BibTeX: {message}{entry}.")
 

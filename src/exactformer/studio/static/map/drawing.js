@@ -112,7 +112,7 @@ export class Drawing {
       if (node.hasClass("centre")) return;
       const near = node.closedNeighborhood();
       near.edges().addClass("near");
-      cy.elements().not(near).not(".path").addClass("faded");
+      cy.elements().not(near).addClass("faded");
     });
     this.label();
     this.reveal(node);

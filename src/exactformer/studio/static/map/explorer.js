@@ -1,4 +1,4 @@
-// What a reader does with the map: choose, expand, focus, find a path, filter, search. Every link
+// What a reader does with the map: choose, expand, focus, filter, search. Every link
 // of the list already says where it leads; following one fetches the new list and draws it.
 
 import { ARROWS, Drawing } from "./drawing.js";
@@ -104,11 +104,10 @@ export async function open(map) {
 
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const letters = { f: "focus", p: "path" };
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (ARROWS.has(key)) drawing.go(key);
     else if (key === "Enter") expand(drawing.chosen);
-    else if (key in letters) act(drawing.chosen, letters[key])?.click();
+    else if (key === "f") act(drawing.chosen, "focus")?.click();
     else if (key === "o") entry(view, drawing.chosen)?.querySelector(".map-entry__name").click();
     else if (key === "+" || key === "=") drawing.zoom(ZOOM);
     else if (key === "-") drawing.zoom(1 / ZOOM);

@@ -25,7 +25,7 @@ export function label(cy) {
 
 function rank(node) {
   const first = node.hasClass("chosen") * 4e6 + node.hasClass("centre") * 2e6;
-  return first + node.hasClass("path") * 1e6 + node.data("degree");
+  return first + node.data("degree");
 }
 
 function around(node, font) {

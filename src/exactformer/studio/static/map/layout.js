@@ -1,6 +1,6 @@
 // Where nodes go: around the centre by distance at first, then by springs along edges and repulsion
-// between all, for a fixed number of rounds; then apart until no two labels touch. A path is a line
-// that stays. Nothing is left to chance: the same slice is always drawn the same way.
+// between all, for a fixed number of rounds; then apart until no two labels touch. Nothing is
+// left to chance: the same slice is always drawn the same way.
 
 const RING = 150;
 const ROUNDS = 260;
@@ -11,11 +11,9 @@ const LETTER = 6.2;
 
 export function arrange(cy, known) {
   const aspect = Math.min(3.2, Math.max(0.6, cy.width() / Math.max(1, cy.height())));
-  const path = cy.nodes(".path").sort((a, b) => a.data("step") - b.data("step"));
   const fresh = cy.nodes().filter((node) => !known.has(node.id()));
-  if (path.nonempty()) line(path, aspect >= 1);
-  else if (fresh.length === cy.nodes().length) rings(cy, aspect);
-  beside(fresh.not(path));
+  if (fresh.length === cy.nodes().length) rings(cy, aspect);
+  beside(fresh);
   const points = cy.nodes().map((node) => point(node, aspect));
   const places = new Map(points.map((p, i) => [p.node.id(), i]));
   const place = (node) => places.get(node.id());
@@ -36,15 +34,8 @@ function point(node, aspect) {
     y,
     width: Math.max(node.width(), letters * LETTER) + 10,
     height: node.height() + 14 * lines + 12,
-    fixed: node.hasClass("path") || node.hasClass("centre"),
+    fixed: node.hasClass("centre"),
   };
-}
-
-function line(path, wide) {
-  path.forEach((node, i) => {
-    const [along, across] = [150 * i, 46 * (i % 2)];
-    node.position(wide ? { x: along, y: across } : { x: across, y: along });
-  });
 }
 
 function rings(cy, aspect) {

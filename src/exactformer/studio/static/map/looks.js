@@ -75,17 +75,12 @@ export function looks(element) {
     { selector: "node.pointed", style: { label: "data(short)", "z-index": 10 } },
     { selector: ".faded", style: { opacity: 0.28 } },
     {
-      selector: "edge.near, edge.path",
+      selector: "edge.near",
       style: {
         width: 2.2,
         "line-color": colour("accent"),
         "target-arrow-color": colour("accent"),
         "z-index": 5,
-      },
-    },
-    {
-      selector: "edge.near",
-      style: {
         label: "data(relation)",
         color: colour("ink-2"),
         "font-family": read.fontFamily,
@@ -96,7 +91,6 @@ export function looks(element) {
         "text-outline-width": 2.5,
       },
     },
-    { selector: "edge.path", style: { width: 4 } },
     {
       selector: "node.chosen",
       style: {

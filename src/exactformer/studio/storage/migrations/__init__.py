@@ -17,28 +17,23 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import DatabaseError as DriverError
 from sqlalchemy.exc import OperationalError
 
 from exactformer.studio.errors import DatabaseError
-from exactformer.studio.storage.engine import WRITERS_LOCK, Database
+from exactformer.studio.storage.dialects import lock_writers
+from exactformer.studio.storage.engine import Database
 from exactformer.studio.storage.tables import Base
 
 OWN_SEARCH = "search_"
 
 
-def upgrade(database: Database, revision: str = "head") -> None:
+def upgrade(database: Database) -> None:
     """Create what is missing; a database that this program does not know is refused."""
     with _alone(database) as connection:
-        if not _is_newest(connection) or revision != "head":
-            command.upgrade(_config(connection), revision)
-
-
-def downgrade(database: Database, revision: str) -> None:
-    """Take steps back, to ``revision``."""
-    with _alone(database) as connection:
-        command.downgrade(_config(connection), revision)
+        if not _is_newest(connection):
+            command.upgrade(_config(connection), "head")
 
 
 def differences(database: Database) -> list[Any]:
@@ -60,8 +55,7 @@ def _alone(database: Database) -> Iterator[Connection]:
     """A transaction that no other process migrates beside."""
     try:
         with database.engine.execution_options(studio_writes=True).begin() as connection:
-            if not database.is_sqlite:
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})"))
+            lock_writers(connection)
             yield connection
     except OperationalError as error:
         raise DatabaseError(
@@ -93,8 +87,9 @@ def _is_newest(connection: Connection) -> bool:
     found = set(MigrationContext.configure(connection).get_current_heads())
     if unknown := found - known:
         raise DatabaseError(
-            f"the database was made by a newer exactformer (its schema is {', '.join(unknown)}, "
-            f"this program knows {max(known)}): update exactformer, or name another database"
+            f"the database was made by another version of exactformer (its schema is "
+            f"{', '.join(unknown)}, this program knows {max(known)}): use that version, or name "
+            "another database"
         )
     return found == newest
 

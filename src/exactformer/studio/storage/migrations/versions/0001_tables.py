@@ -1,4 +1,7 @@
-"""The tables the studio begins with."""
+"""The tables the studio begins with, and the index of full-text search.
+
+The program fills the index, since its words are not SQL's.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +56,12 @@ sa.Table(
     column("open_access", sa.Boolean, nullable=True),
     column("doi", sa.String(200), unique=True, nullable=True),
     column("arxiv_id", sa.String(40), unique=True, nullable=True),
-    column("openalex_id", sa.String(40), unique=True, nullable=True),
     column("url", sa.String(500)),
     column("code_url", sa.String(500)),
     column("code_note", sa.String(500)),
     column("data_url", sa.String(500)),
     column("data_note", sa.String(500)),
+    column("times_cited", sa.Integer, server_default="0", index=True),
     column("created_at", MOMENT),
     column("updated_at", MOMENT),
 )
@@ -125,8 +128,7 @@ sa.Table(
     column("kind", sa.String(20)),
     column("title", sa.String(300)),
     column("statement", sa.Text),
-    column("experiment", sa.String(60), index=True, nullable=True),
-    column("checked_by", sa.Text),
+    column("ledger", sa.String(120), index=True),
     sa.UniqueConstraint("paper_id", "anchor"),
 )
 sa.Table(
@@ -175,19 +177,49 @@ sa.Table(
     sa.Index(None, "subject_kind", "subject_id"),
 )
 sa.Table(
+    "follows",
+    tables,
+    key("paper_id", to("papers")),
+    key("user_id", to("users"), index=True),
+    key("anchor", sa.String(60)),
+    column("created_at", MOMENT),
+)
+sa.Table(
+    "notices",
+    tables,
+    key("id", sa.Integer),
+    column("user_id", to("users")),
+    column("kind", sa.String(10)),
+    column("by_id", to("users", "SET NULL"), nullable=True),
+    column("paper_id", to("papers"), nullable=True),
+    column("comment_id", to("comments"), index=True, nullable=True),
+    column("review_id", to("reviews"), index=True, nullable=True),
+    column("word", sa.String(10)),
+    column("title", sa.String(500)),
+    column("created_at", MOMENT),
+    column("read_at", MOMENT, nullable=True),
+    sa.CheckConstraint(
+        "kind IN ('answer', 'mention', 'comment', 'review', 'decision')", name="kind"
+    ),
+    sa.Index(None, "user_id", "read_at"),
+)
+sa.Table(
     "paper_topics",
     tables,
     key("paper_id", to("papers")),
     key("topic_id", to("topics"), index=True),
 )
 sa.Table(
-    "pending_imports",
+    "proposals",
     tables,
     key("id", sa.Integer),
-    column("owner_id", to("users"), index=True),
-    column("format", sa.String(20)),
-    column("records", sa.JSON),
+    column("proposer_id", to("users"), index=True),
+    column("record", sa.JSON),
+    column("state", sa.String(10), index=True),
+    column("paper_id", to("papers", "SET NULL"), nullable=True),
+    column("decided_by_id", to("users", "SET NULL"), nullable=True),
     column("created_at", MOMENT),
+    sa.CheckConstraint("state IN ('open', 'accepted', 'declined')", name="state"),
 )
 sa.Table(
     "reactions",
@@ -276,6 +308,7 @@ sa.Table(
     tables,
     key("comment_id", to("comments")),
     key("revision", sa.Integer),
+    column("kind", sa.String(20)),
     column("body", sa.Text),
     column("written_at", MOMENT),
 )
@@ -294,11 +327,32 @@ sa.Table(
 )
 
 
+for _name, _text in (("review_marks", "reviews"), ("comment_marks", "comments")):
+    sa.Table(
+        _name,
+        tables,
+        key("text_id", to(_text)),
+        key("user_id", to("users"), index=True),
+        column("created_at", MOMENT),
+    )
+
+SQLITE = (
+    "CREATE VIRTUAL TABLE search_papers USING fts5("
+    "title, authors, topics, abstract, tokenize = 'unicode61', prefix = '1 2 3')",
+    "INSERT INTO search_papers(search_papers, rank) VALUES ('rank', 'bm25(10.0, 4.0, 4.0, 1.0)')",
+    "CREATE TRIGGER search_papers_forget AFTER DELETE ON papers BEGIN "
+    "DELETE FROM search_papers WHERE rowid = old.id; END",
+)
+POSTGRESQL = (
+    "CREATE TABLE search_papers (paper_id integer PRIMARY KEY "
+    "REFERENCES papers (id) ON DELETE CASCADE, document tsvector NOT NULL)",
+    "CREATE INDEX search_papers_document ON search_papers USING gin (document)",
+)
+
+
 def upgrade() -> None:
-    """Create them."""
-    tables.create_all(op.get_bind(), checkfirst=False)
-
-
-def downgrade() -> None:
-    """Drop them, and all that was in them."""
-    tables.drop_all(op.get_bind(), checkfirst=False)
+    """Create them, empty."""
+    connection = op.get_bind()
+    tables.create_all(connection, checkfirst=False)
+    for statement in SQLITE if connection.dialect.name == "sqlite" else POSTGRESQL:
+        connection.exec_driver_sql(statement)

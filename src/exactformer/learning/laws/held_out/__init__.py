@@ -1,1 +1,0 @@
-"""Laws for prediction: the least held-out error, shrinkage allowed."""
