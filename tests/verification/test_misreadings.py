@@ -80,6 +80,12 @@ MISREAD: dict[str, tuple[Change, str]] = {
         lambda m, t: m.last((t + torch.arange(t.shape[0])[:, None]) % 4),
         "from input to input",
     ),
+    "a triangle along the batch": (lambda m, t: m.last(t).tril(), "triangle along the batch"),
+    "a triangle of ones": (
+        lambda m, t: m.last(t) * torch.ones(t.shape[0], 4).triu(),
+        "triangle along the batch",
+    ),
+    "ids gathered from others": (lambda m, t: m.last(t.gather(0, t % 2)), "inputs of its batch"),
     "whole numbers that a cast rounds": (
         lambda m, t: m.last(t) + torch.arange(300, 304).to(torch.bfloat16).float(),
         "that bfloat16 rounds",
@@ -102,6 +108,9 @@ READ: dict[str, Change] = {
     "places of tokens": lambda m, t: (
         m.rows(t) + functional.embedding(torch.arange(2).expand(t.shape), m.w)
     )[:, 1],
+    "ids after another": lambda m, t: m.last(functional.pad(t, (1, 0), value=3)),
+    "ids in order": lambda m, t: m.last(t.sort(1)[0]),
+    "ids as one row": lambda m, t: m.rows(t.flatten()).unflatten(0, (-1, 2))[:, 0],
     "a stored row times a number": lambda m, t: m.last(t) + (m.b * 0.5).view(2, 2).view(4),
     "one bias for all": lambda m, t: torch.addmm(m.b[:1], m.last(t), m.w),
 }
@@ -114,6 +123,26 @@ def test_what_is_read_holds_each_input_run_alone(name: str) -> None:
     off = (alone.double() - ball.c).abs()
     assert bool((off <= ball.radius).all())
     assert ball.radius.shape == ball.c.shape
+
+
+def test_weights_that_a_module_rounds_itself_are_off_by_that() -> None:
+    """A float32 table, cast to the bfloat16 of the rest: that is one rounding, of nothing before."""
+
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.rows = nn.Embedding(50, 8)
+            self.bias = nn.Parameter(torch.randn(8).bfloat16())
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.rows(ids)[:, 0].to(torch.bfloat16) + self.bias
+
+    model, ids = Mixed().eval().requires_grad_(False), torch.arange(50)[:, None]
+    graph = read(model, 1, CPU)
+    assert graph.dtype == torch.bfloat16
+    ball = Engine(graph, Arithmetic.of(FORMATS["bfloat16"]), CPU)(ids)
+    assert bool(((model(ids).double() - ball.c).abs() <= ball.radius).all())
 
 
 OVERFLOWS: dict[str, Change] = {

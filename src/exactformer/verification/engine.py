@@ -21,11 +21,11 @@ Observer = Callable[[int, Node, Ball], None]
 
 _MOVES = set(
     """view reshape _unsafe_view expand clone contiguous alias detach transpose t permute to
-    _to_copy""".split()
+    flatten unflatten _to_copy""".split()
 )
 _ALONG = set(
-    """slice select unsqueeze squeeze split chunk cat flip sum cumsum amax amin argmax any all
-    unflatten flatten""".split()
+    """slice select unsqueeze squeeze split chunk cat flip roll sum cumsum amax amin argmax any all
+    sort gather pad constant_pad_nd""".split()
 )
 
 
@@ -45,11 +45,18 @@ def keeps_batch(node: Node, args: list[Any], kwargs: dict[str, Any], places: set
     x = args[0][0] if isinstance(args[0], list) else args[0]
     if name == "slice" and (given.get("start") or 0) == 0 and given.get("end", 0) == 2**63 - 1:
         return given.get("step", 1) == 1 or given["dim"] % x.ndim not in places
-    dims = given.get("dims", given.get("dim", given.get("start_dim", 0)))
-    axes = x.ndim + (name == "unsqueeze")
-    if dims is None or name == "unsqueeze":
-        return name == "unsqueeze"
-    return all(d % axes not in places for d in (dims if isinstance(dims, list) else [dims]))
+    if name in ("pad", "constant_pad_nd"):
+        return (
+            x.ndim - len(given["pad"]) // 2 > max(places)
+            and given.get("mode", "constant") == "constant"
+        )
+    dims = given.get(
+        "dims", given.get("dim", 0 if name in ("slice", "cat", "split", "chunk") else -1)
+    )
+    parts = dims if isinstance(dims, list) else [dims]
+    return name == "unsqueeze" or (
+        bool(parts) and all(d is not None and d % x.ndim not in places for d in parts)
+    )
 
 
 class Engine:

@@ -56,6 +56,12 @@ class Context:
         if self.arithmetic.largest < torch.inf:
             self.peaks.append(magnitude.amax() * (1 + self.share(roundings)) * (1 + 2.0**-40))
 
+    def hold(self, magnitude: Tensor) -> None:
+        """Note a number that is stored as it is; the largest one of the format is held, too."""
+        if self.arithmetic.largest < torch.inf:
+            most = magnitude.amax()
+            self.peaks.append(torch.where(most <= self.arithmetic.largest, 0.0, torch.inf))
+
     def overflow(self) -> bool:
         """Whether some intermediate result may overflow; what is not a number may."""
         return any(not float(peak) < self.arithmetic.largest for peak in self.peaks)
@@ -66,9 +72,8 @@ class Context:
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise NotCoveredError(f"{type(value).__name__} where a tensor of numbers is expected")
-        if not abs(value) <= self.arithmetic.largest:
-            self.peaks.append(torch.tensor(torch.inf, dtype=torch.float64, device=like.device))
         number = torch.tensor([float(value)], dtype=torch.float64, device=like.device)
+        self.hold(number.abs())
         whole = float(value).is_integer() and abs(value) * self.arithmetic.unit <= 1
         radius = 0.0 if whole else scalar(self.arithmetic, float(value))
         return Ball(number, number.new_full((1,), radius) if radius else None)
