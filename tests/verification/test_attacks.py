@@ -89,7 +89,7 @@ def networks(kind: str, seed: int, dtype: torch.dtype, calm: bool = False) -> Gr
 
 
 def bounded(graph: Graph, arithmetic: Arithmetic, ids: Tensor) -> tuple[Ball, bool]:
-    ctx = Context(arithmetic, CPU, graph.dtype)
+    ctx = Context(arithmetic, CPU)
     return Engine(graph, arithmetic, CPU)(ids, ctx), ctx.overflow()
 
 

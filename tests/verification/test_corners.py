@@ -33,7 +33,7 @@ FLOAT32 = Arithmetic.of(FORMATS["float32"])
 
 
 def context(arithmetic: Arithmetic = FLOAT32, axis: int | None = 0) -> Context:
-    return Context(arithmetic, CPU, torch.float32, axis=axis)
+    return Context(arithmetic, CPU, axis=axis)
 
 
 def double(*values: Any) -> Tensor:
@@ -110,7 +110,12 @@ def test_masks_of_the_lowest_number_keep_weights_tight() -> None:
     scores = torch.randn(1, 4, 4, dtype=torch.float64)
     lowest = torch.finfo(torch.float32).min
     mask = torch.full((4, 4), lowest, dtype=torch.float64).triu(1)
-    masked = RULES["aten.add.Tensor"](context(), Ball(scores), Ball(mask))
+    ctx = context()
+    masked = RULES["aten.add.Tensor"](ctx, Ball(scores), Ball(mask))
+    assert not ctx.overflow()  # the lowest number and a score round to the lowest number
+    assert bool(torch.isfinite((scores + mask).float()).all())
+    RULES["aten.add.Tensor"](ctx, Ball(mask), Ball(mask))
+    assert ctx.overflow()
     ball = weights(context(), masked)
     assert holds(ball, (scores + mask).float().softmax(-1))
     assert float(ball.radius.max()) < 1e-4
@@ -261,6 +266,32 @@ def test_the_norm_of_a_matrix_is_never_below_its_largest_singular_value() -> Non
     assert not bool(
         torch.isfinite(spectral_norm(torch.full((2, 2), torch.nan, dtype=torch.float64)))
     )
+
+
+def test_what_underflows_counts_where_a_large_weight_multiplies_it() -> None:
+    x = Ball(double([1e-305]), double([1e-310]))
+    w = Ball(torch.tensor([[1e300]], dtype=torch.float64))
+    assert holds(linear(context(REAL), x, w), double([(1e-305 + 1e-310) * 1e300]))
+
+
+def test_a_cast_rounds() -> None:
+    x = torch.tensor([[1 + 2.0**-9, 1 + 2.0**-10]], dtype=torch.float64)
+    cast = RULES["aten.to.dtype"]
+    ball = cast(context(Arithmetic.of(FORMATS["bfloat16"])), Ball(x), torch.bfloat16)
+    assert holds(ball, x.bfloat16())
+    assert not bool((x.bfloat16().double() == x).any())
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu by tanh", "silu", "tanh", "sigmoid", "sin", "cos"])
+def test_no_slope_is_steeper_than_its_rule_says(name: str) -> None:
+    kind, _, form = name.partition(" by ")
+    options = {"approximate": form} if form else {}
+    points = torch.linspace(-12, 12, 200_001, dtype=torch.float64).requires_grad_(True)
+    function = {"gelu": functional.gelu, "silu": functional.silu}.get(kind) or getattr(torch, kind)
+    (slopes,) = torch.autograd.grad(function(points, **options).sum(), points)
+    radius = double([1.0])
+    ball = RULES[f"aten.{kind}.default"](context(REAL), Ball(double([0.5]), radius), **options)
+    assert float(slopes.abs().max()) < float(ball.radius) < float(slopes.abs().max()) * 1.002
 
 
 # LayerNorm

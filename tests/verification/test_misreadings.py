@@ -13,7 +13,7 @@ from exactformer.verification.balls import Ball
 from exactformer.verification.engine import Engine
 from exactformer.verification.graph import read
 from exactformer.verification.rounding import softmax_enclosure
-from exactformer.verification.rules import RULES, Context
+from exactformer.verification.rules import RULES, Context, NotCoveredError
 from exactformer.verification.rules.products import linear
 
 CPU = torch.device("cpu")
@@ -46,7 +46,7 @@ def balls(change: Change, arithmetic: Arithmetic = FLOAT32) -> tuple[Ball, bool,
     """Return the ball of four inputs, whether something may overflow, and each input run alone."""
     model = Table(change).eval().requires_grad_(False)
     ids = torch.tensor([[0, 2], [3, 1], [1, 1], [2, 0]])
-    ctx = Context(arithmetic, CPU, torch.float32)
+    ctx = Context(arithmetic, CPU)
     ball = Engine(read(model, 2, CPU), arithmetic, CPU)(ids, ctx)
     alone = torch.cat([model(row.expand(2, -1))[:1] for row in ids])
     return ball, ctx.overflow(), alone
@@ -145,6 +145,13 @@ def test_weights_that_a_module_rounds_itself_are_off_by_that() -> None:
     assert bool(((model(ids).double() - ball.c).abs() <= ball.radius).all())
 
 
+def test_a_format_of_less_range_is_refused() -> None:
+    """float16 has more digits than bfloat16, and takes 1e-9 for zero."""
+    ctx = Context(Arithmetic.of(FORMATS["bfloat16"]), CPU)
+    with pytest.raises(NotCoveredError, match="float16 inside bfloat16"):
+        RULES["aten.to.dtype"](ctx, Ball(torch.full((1, 2), 1e-9)), torch.float16)
+
+
 OVERFLOWS: dict[str, Change] = {
     "a quotient by 1e39": lambda m, t: (m.last(t) * 1e37) / 1e39,
     "zero times 1e39": lambda m, t: (m.last(t) * 0.0) * 1e39,
@@ -161,7 +168,7 @@ def test_numbers_that_the_format_cannot_hold_are_noticed(name: str) -> None:
 
 
 def test_a_quotient_may_be_a_product_with_a_reciprocal_that_is_flushed() -> None:
-    ctx = Context(FLOAT32, CPU, torch.float32)
+    ctx = Context(FLOAT32, CPU)
     x = torch.full((1, 2), 1.5e38, dtype=torch.float64)
     ball = RULES["aten.div.Tensor"](ctx, Ball(x), 1.5e38)
     for quotient in (1.0, 0.0):
@@ -169,7 +176,7 @@ def test_a_quotient_may_be_a_product_with_a_reciprocal_that_is_flushed() -> None
 
 
 def test_one_bias_for_all_outputs_has_the_norm_of_all() -> None:
-    ctx = Context(FLOAT32, CPU, torch.float32)
+    ctx = Context(FLOAT32, CPU)
     zero, radius = torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
     x = Ball(torch.zeros(1, 3, dtype=torch.float64))
     ball = RULES["aten.addmm.default"](ctx, Ball(zero, radius), x, Ball(torch.ones(3, 16).double()))
@@ -179,7 +186,7 @@ def test_one_bias_for_all_outputs_has_the_norm_of_all() -> None:
 @pytest.mark.parametrize("arithmetic", [REAL, Arithmetic.of(FORMATS["float64"])])
 def test_radii_whose_squares_underflow_are_kept(arithmetic: Arithmetic) -> None:
     """A weight known to 1e-170, an input of 1e200: the output is known to 1e30, not to 1e-300."""
-    ctx = Context(arithmetic, CPU, torch.float64)
+    ctx = Context(arithmetic, CPU)
     w = Ball(
         torch.zeros(1, 2, dtype=torch.float64), torch.full((1, 2), 1e-170, dtype=torch.float64)
     )

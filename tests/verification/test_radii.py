@@ -110,7 +110,7 @@ def test_the_worst_points_of_a_ball_stay_inside(name: str, count: int) -> None:
     used = 0.0
     for _ in range(count):
         operator, args, function = OPERATORS[name]()
-        ctx = Context(REAL, torch.device("cpu"), WIDE, axis=0)
+        ctx = Context(REAL, torch.device("cpu"), axis=0)
         made = RULES[f"aten.{operator}"](ctx, *args)
         points = [a.c.clone().requires_grad_(True) if isinstance(a, Ball) else a for a in args]
         value = function(*points)

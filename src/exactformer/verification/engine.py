@@ -80,7 +80,7 @@ class Engine:
 
     def context(self) -> Context:
         """Return a context of this engine's arithmetic."""
-        return Context(self.arithmetic, self.device, self.graph.dtype)
+        return Context(self.arithmetic, self.device)
 
     def _weight(self, ctx: Context, node: Node, values: Tensor) -> Any:
         if not values.dtype.is_floating_point:

@@ -81,7 +81,7 @@ class Tiny:
     def context(self) -> Context:
         """A context of this arithmetic, with exponentials to one unit in the last place."""
         form = FloatFormat("tiny", self.precision, self.low, self.high, self.flushing != "never")
-        return Context(Arithmetic.of(form, exp_ulps=1), torch.device("cpu"), torch.float32, axis=0)
+        return Context(Arithmetic.of(form, exp_ulps=1), torch.device("cpu"), axis=0)
 
     def but(self, flushing: str) -> Tiny:
         """Return the format with another treatment of subnormals."""

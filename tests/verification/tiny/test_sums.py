@@ -126,6 +126,11 @@ def test_sums_that_overflow_are_noticed(flushing: str) -> None:
     runs = form.add(form.add(rows[:, 0], rows[:, 1]), rows[:, 2])
     over = rows[~np.isfinite(runs)]
     assert len(over)
+    pairs = rows[~np.isfinite(form.add(rows[:, 0], rows[:, 1]))][:, :2]
+    for a, b in pairs[np.argsort(np.abs(pairs.sum(1)))[:60]]:
+        ctx = Tiny(flushing=flushing).context
+        add(ctx, form.ball(np.array([[a]])), form.ball(np.array([[b]])))
+        assert ctx.overflow()
     ones = form.ball(np.ones((1, 3)))
     for row in over[np.argsort(np.abs(over).sum(1))[:60]]:
         ctx = Tiny(flushing=flushing).context

@@ -37,9 +37,12 @@ def softmax(
 
 
 def narrower(ctx: Context, dtype: torch.dtype) -> None:
-    """Refuse a number format with fewer digits than the arithmetic of the claim."""
-    if not dtype.is_floating_point or torch.finfo(dtype).eps / 2 > (
-        ctx.arithmetic.unit or 2.0**-24
+    """Refuse a number format with fewer digits than the arithmetic of the claim, or less range."""
+    a = ctx.arithmetic
+    if (
+        not dtype.is_floating_point
+        or torch.finfo(dtype).eps / 2 > (a.unit or 2.0**-24)
+        or (a.unit and torch.finfo(dtype).max < a.largest)
     ):
         raise NotCoveredError(f"{str(dtype).removeprefix('torch.')} inside {ctx.arithmetic.name}")
 

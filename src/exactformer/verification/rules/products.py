@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from exactformer.verification.balls import Ball, ball, norm_above, outward, raised
+from exactformer.verification.balls import SMALL, Ball, ball, norm_above, outward, raised
 from exactformer.verification.rounding import read, softmax_total
 from exactformer.verification.rules.table import Context, NotCoveredError, axis, plain, rule
 
@@ -40,7 +40,8 @@ def _affine(ctx: Context, x: Ball, w: Ball, b: Ball | None) -> Ball:
     g, lost, up = ctx.share(k + 1), ctx.loss(k + 1), raised(2 * k + 8)
     c = functional.linear(x.c, w.c, None if b is None else b.c)
     constant = x.c.new_zeros(outputs) if b is None else b.size * g + b.radius
-    constant = ((constant + lost) * up).expand(outputs)
+    # A radius that underflows is made up for wherever a large weight multiplies it.
+    constant = (constant + lost + w.magnitude.sum(1) * SMALL) * up
     size = torch.add(x.size * g, x.radius) * up if x.r is not None else x.size * (g * up)
     r = functional.linear(size, w.magnitude, constant)
     if w.r is not None:
@@ -80,13 +81,14 @@ def scores(ctx: Context, a: Ball, b: Ball, extra: int) -> Ball:
     r = left @ b.c.abs()
     if b.r is not None:
         r = r + a.size @ (b.r * (1 + g))
-    r = r * up + ctx.loss(k + extra)
+    lost = ctx.loss(k + extra) + (a.length.amax() + b.largest) * (k * SMALL)
+    r = r * up + lost
     columns = b.across if b.across is not None else norm_above(b.radius.mT)
     long = norm_above(b.c.mT)
     rows = (a.spread + a.length * g)[..., :, None] * long[..., None, :]
     rows = rows + a.length[..., :, None] * (columns * (1 + g))[..., None, :]
     ctx.watch(a.length.amax() * (long + columns).amax(), k + extra)
-    return Ball(c, torch.minimum(r, rows * up + ctx.loss(k + extra)))
+    return Ball(c, torch.minimum(r, rows * up + lost))
 
 
 def mixed(ctx: Context, p: Ball, v: Ball, extra: int) -> Ball:
@@ -134,7 +136,7 @@ def _sum(ctx: Context, input: Any, other: Any, sign: int) -> Ball:
     r = c.abs() * g + (a.radius + b.radius) * (1 + g)
     alone, other_alone = wide(a, c), wide(b, c)
     n = (alone + other_alone) * (1 + g) + norm_above(c) * g + lost * c.shape[-1] ** 0.5
-    ctx.watch(c.abs() + r, 1)
+    ctx.watch_sum(c.abs() + a.radius + b.radius)
     masks = [x.dead for x in (a, b) if x.dead is not None]
     dead = None
     if masks:

@@ -231,7 +231,6 @@ def cast(
             return input
         # Even in the model's own format: what comes in may be wider, and is rounded then.
         g, lost, d = ctx.share(1), ctx.loss(1), input.shape[-1]
-        ctx.hold(input.size)
         r = outward(input.radius + input.size * g + lost, 2)
         n = outward(input.spread + input.length * g + lost * d**0.5, 4)
         off = None if input.unity is None else (input.unity * (1 + g) + g + d * lost) * raised(4)

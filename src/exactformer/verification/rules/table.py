@@ -37,8 +37,6 @@ class Context:
 
     arithmetic: Arithmetic
     device: torch.device
-    own: torch.dtype
-    """The number format of the module's weights."""
     peaks: list[Tensor] = field(default_factory=list)
     axis: int | None = None
     """Which axis of the arguments is the batch, for the operator at hand."""
@@ -61,6 +59,15 @@ class Context:
         if self.arithmetic.largest < torch.inf:
             most = magnitude.amax()
             self.peaks.append(torch.where(most <= self.arithmetic.largest, 0.0, torch.inf))
+
+    def watch_sum(self, exact: Tensor) -> None:
+        """Note how large a sum of two is before it is rounded.
+
+        It overflows from the largest number and half a unit in its last place on, which is a share of
+        u/2 more: the lowest number, as masks have it, stays itself when a score is added.
+        """
+        if self.arithmetic.largest < torch.inf:
+            self.peaks.append(exact.amax() * (1 + 2.0**-50) / (1 + self.arithmetic.unit / 4))
 
     def overflow(self) -> bool:
         """Whether some intermediate result may overflow; what is not a number may."""
