@@ -68,6 +68,7 @@ MISREAD: dict[str, tuple[Change, str]] = {
     "ids of the batch reversed": (lambda m, t: m.last(t.flip(0)), "other inputs of its batch"),
     "ids of the batch sorted": (lambda m, t: m.last(t.sort(0)[0]), "other inputs of its batch"),
     "ids of the batch moved on": (lambda m, t: m.last(t.roll(1, 0)), "other inputs of its batch"),
+    "ids moved on as one row": (lambda m, t: m.last(t.roll(1)), "inputs of its batch"),
     "ids summed along the batch": (lambda m, t: m.last(t.cumsum(0) % 4), "inputs of its batch"),
     "the size of the batch": (lambda m, t: m.last(t) + m.b * t.shape[0], "size of the batch"),
     "the size as a factor": (lambda m, t: m.last(t) * t.shape[0], "size of the batch"),
@@ -109,6 +110,7 @@ READ: dict[str, Change] = {
         m.rows(t) + functional.embedding(torch.arange(2).expand(t.shape), m.w)
     )[:, 1],
     "ids after another": lambda m, t: m.last(functional.pad(t, (1, 0), value=3)),
+    "ids moved on": lambda m, t: m.last(t.roll(1, 1)),
     "ids in order": lambda m, t: m.last(t.sort(1)[0]),
     "ids as one row": lambda m, t: m.rows(t.flatten()).unflatten(0, (-1, 2))[:, 0],
     "a stored row times a number": lambda m, t: m.last(t) + (m.b * 0.5).view(2, 2).view(4),

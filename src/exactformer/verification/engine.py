@@ -40,19 +40,16 @@ def keeps_batch(node: Node, args: list[Any], kwargs: dict[str, Any], places: set
         return True
     if name not in _ALONG or len(places) != 1:
         return False
-    names = [argument.name for argument in node.target._schema.arguments]
-    given = dict(zip(names, args, strict=False)) | kwargs
+    schema = node.target._schema.arguments
+    given = {a.name: a.default_value for a in schema if a.has_default_value()}
+    given |= dict(zip([a.name for a in schema], args, strict=False)) | kwargs
     x = args[0][0] if isinstance(args[0], list) else args[0]
-    if name == "slice" and (given.get("start") or 0) == 0 and given.get("end", 0) == 2**63 - 1:
-        return given.get("step", 1) == 1 or given["dim"] % x.ndim not in places
+    if name == "slice" and (given["start"] or 0) == 0 and given["end"] in (None, 2**63 - 1):
+        return given["step"] == 1 or given["dim"] % x.ndim not in places
     if name in ("pad", "constant_pad_nd"):
-        return (
-            x.ndim - len(given["pad"]) // 2 > max(places)
-            and given.get("mode", "constant") == "constant"
-        )
-    dims = given.get(
-        "dims", given.get("dim", 0 if name in ("slice", "cat", "split", "chunk") else -1)
-    )
+        usual = given.get("mode", "constant") == "constant"
+        return usual and x.ndim - len(given["pad"]) // 2 > max(places)
+    dims = given.get("dims", given.get("dim"))
     parts = dims if isinstance(dims, list) else [dims]
     return name == "unsqueeze" or (
         bool(parts) and all(d is not None and d % x.ndim not in places for d in parts)
