@@ -23,6 +23,11 @@ from exactformer.errors import InputError
 OPERATORS = "embedding, linear, attention, softmax, LayerNorm, RMSNorm, ReLU, GELU, SiLU, tanh"
 
 
+_SIZES = {"size", "shape", "sizes", "repeats", "start", "end"}
+"""Arguments that say how large a tensor is, and no number in it."""
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
 @dataclass(frozen=True)
 class Ref:
     """The result of another node."""
@@ -208,6 +213,8 @@ def _node(item: Any, numbers: dict[Any, int], nodes: Sequence[Node]) -> Node:
             return [refer(part) for part in argument]
         return argument
 
+    if isinstance(item.target, torch._ops.OpOverload):
+        _check_sizes(item, line)
     args = tuple(refer(argument) for argument in item.args)
     kwargs = {name: refer(argument) for name, argument in item.kwargs.items()}
     read = [nodes[k] for k in references((args, kwargs))]
@@ -236,6 +243,19 @@ def _node(item: Any, numbers: dict[Any, int], nodes: Sequence[Node]) -> Node:
     if node.data and shapes and inputs:
         node = _kept_apart(node, item, inputs, shapes[0])
     return node
+
+
+def _check_sizes(item: Any, line: str) -> None:
+    """Refuse the size of the batch as a number: an answer would depend on who else is in it."""
+    names = [argument.name for argument in item.target._schema.arguments]
+    for name, argument in [*zip(names, item.args, strict=False), *item.kwargs.items()]:
+        parts = argument if isinstance(argument, list | tuple) else [argument]
+        numbers = (p.meta.get("val") for p in parts if isinstance(p, torch.fx.Node))
+        if name not in _SIZES and any(isinstance(n, _SYMBOLS) for n in numbers):
+            raise InputError(
+                f"{item.target} computes with the size of the batch\n  {line}\nWhat the module "
+                "answers must not depend on how many inputs are run together"
+            )
 
 
 _RESHAPES = {f"aten.{name}" for name in ("view.default", "reshape.default", "_unsafe_view.default")}

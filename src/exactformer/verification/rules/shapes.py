@@ -229,10 +229,16 @@ def cast(
             narrower(ctx, dtype)
         if dtype is None or not ctx.arithmetic.unit:
             return input
-        r = input.radius + input.size * ctx.share(1) + ctx.loss(1)
-        return Ball(input.c, outward(r, 4), dead=input.dead)
+        # Even in the model's own format: what comes in may be wider, and is rounded then.
+        g, lost, d = ctx.share(1), ctx.loss(1), input.shape[-1]
+        r = outward(input.radius + input.size * g + lost, 2)
+        n = outward(input.spread + input.length * g + lost * d**0.5, 4)
+        off = None if input.unity is None else (input.unity * (1 + g) + g + d * lost) * raised(4)
+        return Ball(input.c, torch.minimum(r, n[..., None]), n, dead=input.dead, unity=off)
     if dtype is None or not dtype.is_floating_point:
         return input if dtype is None else input.to(dtype)
     from exactformer.verification.rules.masks import exact
 
+    if not bool((input.to(dtype).to(input.dtype) == input).all()):
+        raise NotCoveredError(f"whole numbers that {str(dtype).removeprefix('torch.')} rounds")
     return exact(ctx, input.to(torch.float64))
