@@ -39,8 +39,8 @@ from exactformer.programs.program import (
     extent_of,
 )
 from exactformer.programs.selectors import selects_of
-from exactformer.programs.sets import Flags
 from exactformer.programs.values import Value, canonical, in_order, spelled
+from exactformer.programs.witness import Flags
 
 LONGEST = 4096
 """The largest max_length."""
