@@ -79,4 +79,6 @@ class Selections:
         if of_key != of_query:
             return met > 0, met == pairs, np.zeros(0, bool), np.zeros(0, bool)
         own = accepts.diagonal()
-        return met > 0, met == pairs, (keys & own).any(1), ~(keys & ~own).any(1)
+        some: Flags = np.any(keys & own, axis=1)
+        other: Flags = np.any(keys & ~own, axis=1)
+        return met > 0, met == pairs, some, ~other
