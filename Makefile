@@ -14,7 +14,12 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `make serve` passes on, such as OPTIONS="--single-user --port 9000".
 OPTIONS ?=
 
-.PHONY: demo serve test test-all test-postgres check lint types docs wheel extras screenshots bench clean
+# What tests may need beyond Python and torch: tests/resources.py.
+RESOURCES := browser coq postgres process training models
+# A PostgreSQL server for one command, where Debian's tools are.
+DATABASE = $(if $(shell command -v pg_virtualenv),pg_virtualenv -o fsync=off,)
+
+.PHONY: demo serve test test-all test-machine machine check lint types docs wheel extras screenshots bench clean
 
 demo: $(VENV)/.core
 	$(BIN)/exactformer demo --force
@@ -22,20 +27,24 @@ demo: $(VENV)/.core
 serve: $(VENV)/.studio
 	@$(BIN)/exactformer serve $(OPTIONS)
 
-test: $(VENV)/.compiled $(VENV)/.machine
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+# What needs Python and torch alone; nothing is installed outside of .venv. At its end it says what `make check` adds.
+test: $(VENV)/.compiled
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow $(foreach resource,$(RESOURCES),and not $(resource))"
 
-test-all: $(VENV)/.compiled $(VENV)/.machine
-	HYPOTHESIS_PROFILE=thorough OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not postgres"
+test-all: $(VENV)/.compiled machine
+	HYPOTHESIS_PROFILE=thorough OMP_NUM_THREADS=1 $(DATABASE) $(BIN)/pytest -n auto -m "slow or not slow"
 
-# On a server of its own, which pg_virtualenv (Debian: postgresql-common) starts and takes away.
-test-postgres: $(VENV)/.compiled
-	OMP_NUM_THREADS=1 pg_virtualenv -o fsync=off $(BIN)/pytest -m postgres tests/studio
+# All that is not slow, with the machine's browser, Coq and database.
+test-machine: $(VENV)/.compiled
+	OMP_NUM_THREADS=1 $(DATABASE) $(BIN)/pytest -n auto -m "not slow"
+
+# Chromium, Coq and PostgreSQL from Debian's packages, for the whole machine: as root.
+machine:
+	@sh tests/install.sh || true
 
 # Lint first: it fails in seconds. The others share the cores, unless make was told how many jobs it may run.
-check: lint $(VENV)/.machine
-	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 3) \
-		--assume-old=$(VENV)/.machine test docs types
+check: lint machine
+	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 3) test-machine docs types
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -63,7 +72,7 @@ extras: wheel
 		$(EMPTY) --dry-run "$$(echo .wheel/*.whl)[$$extra]" || exit 1; done
 
 # Pictures of pages of the studio, for its guide; NAMES="home map" takes some of them.
-screenshots: $(VENV)/.dev $(VENV)/.machine
+screenshots: $(VENV)/.dev machine
 	$(BIN)/python -m tests.studio.support.screenshots $(NAMES)
 
 bench: $(VENV)/.bench
@@ -103,7 +112,3 @@ $(VENV)/.dev: $(VENV)/.core
 $(VENV)/.compiled: $(VENV)/.dev
 	@$(BIN)/python docs/forks.py
 	@touch $@
-
-# Chromium and Coq, through apt where that is allowed; no stamp while something is missing.
-$(VENV)/.machine: tests/install.sh | $(BIN)/pip
-	@if sh $<; then touch $@; fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The browser of the studio's tests, and Coq with Flocq, from Debian's packages if we may.
-# Exit status 1 when something stays missing; the tests then skip and say so.
+# Debian's packages for the tests that need more than Python: a browser, Coq with Flocq, PostgreSQL.
+# Exit status 1 when something stays missing; the tests that need it are then skipped and say so.
 set -u
 
 missing=""
@@ -9,23 +9,17 @@ command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null 
     missing="chromium-headless-shell"
 command -v coqc >/dev/null || missing="$missing coq"
 ls /usr/lib/ocaml/coq/user-contrib/Flocq >/dev/null 2>&1 || missing="$missing libcoq-flocq"
+command -v pg_virtualenv >/dev/null && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ||
+    missing="$missing postgresql"
 [ -z "$missing" ] && exit 0
 
-if [ "$(id -u)" -eq 0 ]; then
-    as_root=""
-elif sudo -n true 2>/dev/null; then
-    as_root="sudo -n"
-else
-    as_root="none"
-fi
-if [ "$as_root" = none ] || ! command -v apt-get >/dev/null; then
-    echo "Not installed:" $missing "(the tests that need them are skipped; as root:" \
-        "apt-get install" $missing")."
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+    echo "Not installed:" $missing "(as root, on Debian: apt-get install" $missing")."
     exit 1
 fi
 
-echo "Installing" $missing "for the tests (a minute, once) ..."
-apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300"
+echo "Installing" $missing "with apt-get, for the whole machine (a minute, once) ..."
+apt="env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300"
 log=$(mktemp)
 if $apt update >"$log" 2>&1; then
     # The browser without windows needs a third of the time for a page, but older releases have none.

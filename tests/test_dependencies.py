@@ -17,8 +17,6 @@ from tests.test_layers import imports_on_loading
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "exactformer"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-WITH_TORCH = {"triton"}
-"""Comes with torch on machines that have a GPU."""
 LIBRARY_EXTRAS = (
     *("fast", "cluster", "interpretability", "onnx", "models", "parquet", "reproduce", "studio"),
     "postgres",
@@ -41,7 +39,7 @@ EXTRAS = {
 def packages(imported: Iterable[str]) -> set[str]:
     """Return the top-level packages of what some source imports, its own and Python's apart."""
     tops = {name.partition(".")[0] for name in imported}
-    return tops - sys.stdlib_module_names - {"exactformer"} - WITH_TORCH
+    return tops - sys.stdlib_module_names - {"exactformer"}
 
 
 def imports() -> dict[str, set[str]]:

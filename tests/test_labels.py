@@ -26,6 +26,7 @@ from exactformer.targets import sine_family
 from exactformer.theory import pod
 from tests.cases.programs import certify
 from tests.cases.sequences import grid, random_table
+from tests.examples import examples
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ WORDS = (
 
 @pytest.mark.parametrize("name", sorted(SUBJECTS))
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_no_text_of_a_blueprint_strengthens_its_certificate(name: str, data: st.DataObject) -> None:
     """A blueprint with other names is refused, or exactly the same is proven of it."""
     made, proven = subject(name)

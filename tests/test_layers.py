@@ -22,12 +22,14 @@ LAYERS = [
     "theory",
     "couplings",
     "programs",
+    "verification",
     "coq",
     "targets",
     "probing",
     "figures",
     "learning",
     "spectra",
+    "claims",
     "experiments",
     "studio",
     "cli",
@@ -90,6 +92,15 @@ def test_no_family_imports_another_and_the_core_imports_none(own: str) -> None:
     for path in (p for p in MODULES if layer(p) == own):
         found = {name.split(".")[1] for name in imports_on_loading(path) if "." in name}
         assert not others & found, path
+
+
+def test_the_second_opinion_knows_the_core_and_the_algebra_alone() -> None:
+    """Even through others: what checks families imports nothing of any of them, and no proof."""
+    allowed = {"errors", "version", "progress", "algebra", "core", "verification"}
+    for path in (p for p in MODULES if layer(p) == "verification"):
+        for name in imports(path):
+            if name.startswith("exactformer."):
+                assert name.split(".")[1] in allowed, f"{path} imports {name}"
 
 
 def modules_of(name: str) -> Iterator[Path]:

@@ -9,7 +9,6 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from exactformer.core.registration import register_when_imported
 from exactformer.errors import ExactformerError
 from exactformer.version import __version__ as __version__
 
@@ -33,11 +32,14 @@ if TYPE_CHECKING:
     from exactformer.probing import check_equivariance, is_contextual_mapping
     from exactformer.programs import language as rasp
     from exactformer.programs.compile import compile_program
+    from exactformer.programs.hugging_face import register_transformers
     from exactformer.programs.model import ProgramModel
     from exactformer.sequences.blueprint import SequenceBlueprint
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
+    from exactformer.verification.verdict import Verdict
+    from exactformer.verification.verify import verify
 
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
@@ -69,10 +71,13 @@ _HOMES = {
     "is_contextual_mapping": "probing",
     "load": "core.loading",
     "prove": "coq.prove",
+    "register_transformers": "programs.hugging_face",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "spectrum": "spectra",
+    "Verdict": "verification.verdict",
     "universality_curve": "polynomials.functions.curve",
+    "verify": "verification.verify",
 }
 
 __all__ = [
@@ -94,6 +99,7 @@ __all__ = [
     "SequenceBlueprint",
     "SequenceModel",
     "Trace",
+    "Verdict",
     "certify",
     "check_equivariance",
     "compile",
@@ -105,20 +111,19 @@ __all__ = [
     "load",
     "prove",
     "rasp",
+    "register_transformers",
     "reproduce",
     "ridge_form",
     "spectrum",
     "targets",
     "theory",
     "universality_curve",
+    "verify",
 ]
 
 
 # Modules that are part of the public face: ef.targets.Coupling, ef.theory.pod, ef.rasp.Select.
 _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theory"}
-
-for _table, _ours in (("configuration_auto", "stock_config"), ("modeling_auto", "stock_model")):
-    register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.programs.{_ours}")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from exactformer.algebra import Polynomial
 from exactformer.errors import InputError
 from tests.cases.polynomials import polynomials
+from tests.examples import examples
 
 x, y = sympy.symbols("x y")
 
 
 @given(polynomials(max_width=300, dense_limit=40))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_sympy_and_back(p: Polynomial) -> None:
     assert Polynomial.from_sympy(p.to_sympy(), p.variables) == p
     assert Polynomial.coerce(p.to_sympy(), p.variables) == p

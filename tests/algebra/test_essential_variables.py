@@ -15,6 +15,7 @@ from exactformer.algebra.ridge.essential import linear as linear_form
 from exactformer.algebra.ridge.lattice import lattice_width
 from exactformer.algebra.ring import ring
 from exactformer.errors import SizeError
+from tests.examples import examples
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 SMALL = st.integers(-5, 5)
@@ -38,7 +39,7 @@ def test_a_power_of_a_linear_form_takes_one_direction(d: int, q: int) -> None:
     assert width(linear(tuple(range(1, d + 1)), names) ** q) == 1
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data(), st.integers(1, 6))
 def test_a_polynomial_in_one_linear_form_takes_one_direction(data: st.DataObject, d: int) -> None:
     v = data.draw(st.tuples(*[SMALL] * d).filter(any))
@@ -49,7 +50,7 @@ def test_a_polynomial_in_one_linear_form_takes_one_direction(data: st.DataObject
     assert width(total + 7) == 1
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data(), st.integers(2, 5), st.integers(2, 4))
 def test_two_linear_forms_take_no_more_than_the_lattice_of_two_variables(
     data: st.DataObject, d: int, q: int

@@ -15,6 +15,7 @@ from exactformer.algebra import Polynomial, Target
 from exactformer.algebra.numpy_polynomials import MAX_SERIES_DEGREE
 from exactformer.errors import InputError, NotPolynomialError, SizeError
 from tests.cases.polynomials import polynomials
+from tests.examples import examples
 
 x, y, t = sympy.symbols("x y t")
 floats = st.floats(allow_nan=False, allow_infinity=False)
@@ -49,7 +50,7 @@ def test_a_power_series_has_its_constant_first(coefficients: list[float]) -> Non
 @pytest.mark.spread(3)
 @pytest.mark.parametrize("kind", THEIRS)
 @given(coefficients=series, ends=st.tuples(floats, floats, floats, floats))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_series_is_the_sum_that_sympy_knows_its_domain_and_window_included(
     kind: type, coefficients: list[float], ends: tuple[float, float, float, float]
 ) -> None:
@@ -113,7 +114,7 @@ def test_a_series_has_a_highest_degree() -> None:
 
 
 @given(polynomials(max_width=300, dense_limit=40))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_sympy_poly_and_dict_and_back(p: Polynomial) -> None:
     symbols = [sympy.Symbol(name) for name in p.variables]
     if symbols:

@@ -16,6 +16,7 @@ from exactformer.algebra import Polynomial, Target, limits, parsing
 from exactformer.algebra.limits import MAX_TERMS, MAX_VARIABLES, Work, check_power, most_terms
 from exactformer.errors import InputError, ParseError, SizeError
 from tests.cases.polynomials import polynomials
+from tests.examples import examples
 
 FORTY = [f"x{i}" for i in range(40)]
 
@@ -65,7 +66,7 @@ def test_many_variables_are_counted_as_memory() -> None:
 
 
 @given(polynomials(), polynomials())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_prediction_is_never_below_the_count(one: Polynomial, two: Polynomial) -> None:
     if one.dimension == two.dimension and len(one) and len(two):
         product = one.flint * two.flint

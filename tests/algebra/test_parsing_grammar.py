@@ -11,16 +11,17 @@ from exactformer.algebra import Polynomial
 from exactformer.errors import InputError, ParseError, UnknownVariableError
 from tests.cases.expressions import VARIABLES, Expression, expressions
 from tests.cases.polynomials import polynomials
+from tests.examples import examples
 
 
 @given(expressions())
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_text_means_what_the_expression_means(case: Expression) -> None:
     assert Polynomial.parse(case.text, VARIABLES).terms() == case.terms
 
 
 @given(expressions())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_sympy_reads_the_same_expression_as_the_same_polynomial(case: Expression) -> None:
     symbols = {v: sympy.Symbol(v) for v in VARIABLES}
     theirs = sympy.Poly(parse_expr(case.sympy, local_dict=symbols), *symbols.values(), domain="QQ")
@@ -29,7 +30,7 @@ def test_sympy_reads_the_same_expression_as_the_same_polynomial(case: Expression
 
 
 @given(polynomials(max_width=1300))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_printed_text_parses_back_to_the_same_polynomial(p: Polynomial) -> None:
     assert Polynomial.parse(str(p), p.variables) == p
 
@@ -78,13 +79,13 @@ def test_latex_spelling(text: str, terms: dict[tuple[int, int], Fraction]) -> No
 
 
 @given(polynomials(max_width=1300))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_printed_latex_parses_back_to_the_same_polynomial(p: Polynomial) -> None:
     assert Polynomial.parse(p.latex(), p.variables) == p
 
 
 @given(polynomials(max_width=300, dense_limit=40))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_latex_of_sympy_parses_back(p: Polynomial) -> None:
     assert Polynomial.parse(sympy.latex(p.to_sympy()), p.variables) == p
 

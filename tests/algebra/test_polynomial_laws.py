@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from exactformer.algebra import Polynomial
 from exactformer.errors import InputError
 from tests.cases.polynomials import KINDS, names, polynomials, random_point, random_polynomial
+from tests.examples import examples
 
 
 @st.composite
@@ -69,7 +70,7 @@ def test_evaluation_is_the_sum_of_the_terms(
 
 
 @given(triples())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_floating_evaluation_agrees_with_exact(
     case: tuple[Polynomial, Polynomial, Polynomial, list[Fraction]],
 ) -> None:

@@ -26,6 +26,7 @@ from tests.cases.polynomials import (
     random_polynomial,
     shapes,
 )
+from tests.examples import examples
 
 FAMILIES = ("auto", "lattice", "spread", "tailored")
 F2 = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"
@@ -41,13 +42,13 @@ def check(form: RidgeForm, p: Polynomial) -> None:
 
 
 @given(polynomials(max_width=60), st.sampled_from(FAMILIES))
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_every_family_represents_the_polynomial_exactly(p: Polynomial, family: str) -> None:
     check(ridge_form(p, family), p)
 
 
 @given(polynomials(max_width=60))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_widths(p: Polynomial) -> None:
     n_q = lattice_width(p.dimension, p.degree) if p.degree else 1
     assert ridge_form(p, "lattice").width == n_q
@@ -129,7 +130,7 @@ def test_amplification_for_d_10_and_q_5_is_about_220() -> None:
 
 
 @given(st.lists(st.integers(-2000, 2000), min_size=1, max_size=6))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_norm_bounds_are_above_and_close(vector: list[int]) -> None:
     bound, square = norm_bound(tuple(vector)), sum(v * v for v in vector)
     if square:

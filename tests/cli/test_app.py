@@ -56,7 +56,7 @@ def test_every_command_explains_itself_with_examples(call, command):
 )
 def test_the_examples_use_options_that_exist(line):
     name, *arguments = shlex.split(line)
-    command = typer.testing._get_command(app).commands[name]  # built once, see tests/conftest.py
+    command = typer.main.get_command(app).commands[name]
     with command.make_context(name, arguments) as context:
         assert context.info_name == name
 

@@ -57,6 +57,13 @@ ROWS = {
         "missing.safetensors",
         no='law.safetensors "x^2 + 4 x y"',
     ),
+    "verify": Row(
+        "verify model.py:net --claim max --vocabulary 0..3 --length 3 -o verdict.json",
+        "model.py:net --claim max --vocabulary 0..3 --length 2 -o new.json --plot new.svg",
+        "model.py:net --claim max",
+        ("new.json", "new.svg"),
+        no="model.py:net --claim min --vocabulary 0..3 --length 2",
+    ),
     "predict": Row(
         "predict law.safetensors points.csv -o values.csv",
         "law.safetensors points.csv -o values.npy",
@@ -154,6 +161,22 @@ def commands(group=None, path=()):
 FOUND = dict(commands())
 
 
+LARGEST = """
+import torch
+from torch import nn
+
+class Largest(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding.from_pretrained(torch.diag(4.0 ** torch.arange(4)))
+
+    def forward(self, ids):
+        return self.table(ids).mean(1)
+
+net = Largest().eval()
+"""
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory, law):
     """Everything that examples in the help read."""
@@ -168,6 +191,7 @@ def prepared(tmp_path_factory, law):
     (place / "altered.safetensors").write_bytes(
         content[:-1] + (b"2" if content[-1:] != b"2" else b"3")
     )
+    (place / "model.py").write_text(LARGEST)
     (place / "points.csv").write_text("x,y\n0.5,-1\n1,1\n")
     random = np.random.default_rng(0)
     a, b = random.normal(size=(2, 60))

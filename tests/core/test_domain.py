@@ -16,12 +16,13 @@ from exactformer.core.domain import Ball, Box, as_domain, root_above
 from exactformer.errors import FileFormatError, InputError, OutsideDomainError
 from exactformer.polynomials.files import load_blueprint
 from tests.cases.forged import File
+from tests.examples import examples
 
 numbers = st.fractions(-3, 3, max_denominator=8)
 
 
 @given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=4))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_reach_is_the_largest_value_on_a_box_and_a_bound_on_a_ball(sides) -> None:
     box = Box(tuple(c for c, _, _ in sides), tuple(abs(h) + 1 for _, h, _ in sides))
     row = [(j, f) for j, (_, _, f) in enumerate(sides)]

@@ -33,6 +33,7 @@ from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.files import SequenceFile
 from tests.cases.forged import File
 from tests.cases.sequences import grid, random_table
+from tests.examples import examples
 
 quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
 words = st.text(st.characters(exclude_categories=("Cs",)), max_size=4)
@@ -135,7 +136,7 @@ def same(here: Any, there: Any) -> bool:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 @given(data=st.data())
-@settings(quick, max_examples=40)
+@settings(quick, max_examples=examples(40))
 def test_what_is_read_is_what_was_written(
     family: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -151,7 +152,7 @@ def test_what_is_read_is_what_was_written(
 
 
 @given(first=declared(Blueprint), second=declared(Blueprint))
-@settings(quick, max_examples=20)
+@settings(quick, max_examples=examples(20))
 def test_digests_are_equal_for_equal_blueprints_only(first: Blueprint, second: Blueprint) -> None:
     kind = polynomials.FILE
     assert (kind.digest(first) == kind.digest(second)) == (first == second)
@@ -186,7 +187,7 @@ def stored(
 
 
 @given(data=st.data())
-@settings(quick, max_examples=150)
+@settings(quick, max_examples=examples(150))
 def test_a_flipped_bit_is_noticed_or_without_meaning(
     stored: tuple[str, bytes, Callable[[Path], Any]],
     data: st.DataObject,

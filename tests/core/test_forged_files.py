@@ -36,6 +36,7 @@ from exactformer.sequences.grid import Grid, GridTable
 from exactformer.sequences.shapes import check_sequence_shapes
 from exactformer.targets import Coupling, sine_family
 from tests.cases.forged import File, forged
+from tests.examples import examples
 
 
 def mean_taken_out(X: Any) -> Any:
@@ -104,7 +105,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
 
 
 @given(st.sampled_from(sorted(MODELS)), st.integers(0, 10**9), st.sampled_from([None, "literal"]))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_forged_file_is_a_proven_model_or_an_error_of_this_package(
     saved: Saved,
     tmp_path_factory: pytest.TempPathFactory,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from exactformer.core.formats import FORMATS, FloatFormat, float_format
 from exactformer.errors import InputError
+from tests.examples import examples
 
 TORCH = {name: getattr(torch, name) for name in FORMATS}
 NUMPY = {"float64": np.float64, "float32": np.float32, "float16": np.float16}
@@ -50,7 +51,7 @@ def test_rounding_agrees_with_torch_bit_for_bit(name: str) -> None:
     target = FORMATS[name]
 
     @given(doubles(target))
-    @settings(max_examples=400)
+    @settings(max_examples=examples(400))
     def check(value: float) -> None:
         assert target.round(Fraction(value)) == through_torch(value, name)
         assert target.round(Fraction(-value)) == through_torch(-value, name)
@@ -114,7 +115,7 @@ def test_formats_know_their_limits(name: str) -> None:
 
 
 @given(st.fractions(), st.sampled_from(sorted(FORMATS)))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_standard_model_holds(value: Fraction, name: str) -> None:
     target = FORMATS[name]
     rounded = target.round(value)

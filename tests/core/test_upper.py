@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 from exactformer.core.upper import Upper, above, below, exp_above, float_above, gamma
+from tests.examples import examples
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::RuntimeWarning"
@@ -158,7 +159,7 @@ def test_no_float_above_may_be_taken_for_zero() -> None:
 
 @given(st.fractions(-700, 700))
 @example(Fraction(0))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_exponentials_are_rounded_up_by_little(exponent: Fraction) -> None:
     with mp.workprec(200):
         exact = mp.exp(mp.mpf(exponent.numerator) / exponent.denominator)

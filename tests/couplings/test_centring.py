@@ -10,12 +10,13 @@ from exactformer.couplings.centring import centred
 from exactformer.targets import Coupling, ProductKernel
 from exactformer.theory import pod
 from tests.cases.couplings import random_case
+from tests.examples import examples
 
 near = Coupling(lambda h: h, lambda u: u, lambda u, v: -20 * (u - v) ** 2, 5)
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_centring_changes_no_output_and_raises_no_singular_value(seed):
     target = random_case(np.random.default_rng(seed)).target
     other = centred(target)

@@ -15,6 +15,7 @@ from exactformer.couplings.samples import shared
 from exactformer.errors import InputError
 from exactformer.targets import sine_family
 from exactformer.theory import pod
+from tests.examples import examples
 
 
 def constructed(rank: int, head_dim: int, ff_width: int, tau: int = 4, **options):
@@ -42,7 +43,7 @@ def scores(blueprint, u, v):
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.sampled_from([16, 50, 64]))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_scores_at_knots_are_the_truncated_coupling(rank, head_dim, ff_width):
     target, _, blueprint = constructed(rank, head_dim, ff_width)
     knots = blueprint.features.knots.points

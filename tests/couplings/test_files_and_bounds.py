@@ -28,6 +28,7 @@ from exactformer.errors import (
 from exactformer.targets import Coupling, sine_family
 from exactformer.theory import pod
 from tests.cases.couplings import random_case
+from tests.examples import examples
 
 
 def waves(tau: int = 4, positions=None) -> Coupling:
@@ -260,7 +261,7 @@ def rebounded(seed: int) -> float:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_no_forged_weights_have_a_computed_bound_below_their_error(seed):
     assert rebounded(seed) <= 1
 

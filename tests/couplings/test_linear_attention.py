@@ -18,6 +18,7 @@ from exactformer.targets import (
     reorder,
     swap_ends,
 )
+from tests.examples import examples
 
 TAU = 32
 
@@ -83,7 +84,7 @@ def test_filters_of_both_signs_need_twice_the_features(causal: bool) -> None:
     st.integers(2, 4),
     st.sampled_from(["positive", "signed", "equal rows", "with zeros"]),
 )
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_every_linear_target_is_met(tau: int, seed: int, depth: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     matrix = rng.uniform(-1 if kind == "signed" else 0.05, 1, (tau, tau))

@@ -5,10 +5,11 @@ from dataclasses import replace
 from exactformer.experiments import Experiment, Quantity, Result, Scale, Statement, Summary
 from exactformer.experiments.engine.provenance import Provenance
 from exactformer.experiments.engine.summary import judged
+from exactformer.experiments.engine.verdict import published
 from tests.experiments import toy
 
 ORIGIN = Provenance(
-    command="exactformer reproduce made --scale paper",
+    command="exactformer reproduce made --scale full",
     version="1",
     commit="0" * 40,
     modified=False,
@@ -26,18 +27,18 @@ ORIGIN = Provenance(
 )
 
 
-def row(label, values, published=None, **options):
+def row(label, values, expected=None, **options):
     """A quantity with its values over seeds."""
-    return Quantity(label, "error", {}, published=published, **options), tuple(values)
+    return Quantity(label, "error", {}, expected=expected, **options), tuple(values)
 
 
-def statement(text, holds, **options):
+def statement(text, holds):
     """A statement with its outcome."""
-    return Statement(text, lambda summary: holds, **options)
+    return Statement(text, lambda summary: holds)
 
 
-def result(rows=(), statements=(), scale=Scale.PAPER, unjudged=(), ours=False, **fields):
-    """A result of these rows and statements."""
+def result(rows=(), statements=(), scale=Scale.FULL, unjudged=(), **fields):
+    """A result of these rows and statements; a ``name`` of the ledger's gives it claims."""
     experiment = Experiment(
         name="made",
         title="A made-up result",
@@ -47,11 +48,10 @@ def result(rows=(), statements=(), scale=Scale.PAPER, unjudged=(), ours=False, *
         run=toy.run,
         quantities=tuple(quantity for quantity, _ in rows),
         statements=tuple(statements),
-        ours=ours,
     )
     experiment = replace(experiment, **fields)
-    quantities = experiment.quantities_at(scale)
+    quantities, known = experiment.quantities_at(scale), published(experiment.name)
     pairs = zip(quantities, (values for _, values in rows), strict=True)
-    summary = Summary(scale, tuple(judged(q, values, scale) for q, values in pairs), ())
+    summary = Summary(scale, tuple(judged(q, values, scale, known) for q, values in pairs), ())
     tested = {one.text: one.holds(summary) for one in statements}
     return Result(experiment, summary, tested, ORIGIN, tuple(unjudged))

@@ -46,13 +46,13 @@ def test_listing_experiments_imports_nothing_heavy():
 
 
 def test_a_run_prints_the_comparison_and_stores_it_by_scale(here):
-    answer = call("reproduce", "toy", "--scale", "paper", "--jobs", "1")
+    answer = call("reproduce", "toy", "--scale", "full", "--jobs", "1")
     assert answer.exit_code == 0
-    for part in ("0.105", "reproduced", "✓ small is below large", "16 cells", "results/toy.json"):
+    for part in ("0.105", "agrees", "✓ small is below large", "16 cells", "results/toy.json"):
         assert part in answer.stdout
     assert (here / "results" / "toy.json").exists()
     call("reproduce", "toy", "--scale", "smoke", "--jobs", "1")
-    assert json.loads((here / "results" / "toy.json").read_text())["scale"] == "paper"
+    assert json.loads((here / "results" / "toy.json").read_text())["scale"] == "full"
     assert (here / "results" / "smoke" / "toy.json").exists()
 
 
@@ -104,7 +104,7 @@ def test_all_goes_on_after_a_failure_and_leaves_with_2(here, monkeypatch):
 
 
 def test_the_report_command_prints_where_the_page_is(here):
-    call("reproduce", "toy", "--scale", "paper", "--jobs", "1")
+    call("reproduce", "toy", "--scale", "full", "--jobs", "1")
     assert call("report").stdout.strip() == "results/report.html"
     assert "<!doctype html>" in (here / "results" / "report.html").read_text()
     assert "results/report.html exists" in call("report").stderr
@@ -144,11 +144,11 @@ def test_a_stored_result_is_not_replaced_without_force(here):
     assert call("reproduce", "toy", "--jobs", "1", "-o", "o", "--force").exit_code == 0
 
 
-def test_a_claim_that_is_not_reproduced_leaves_with_1_at_every_scale():
+def test_a_statement_that_does_not_hold_leaves_with_1_at_every_scale():
     register(toy.toy(factor=-1.0))
     answer = call("reproduce", "toy", "--jobs", "1", "-o", "o", "--json")
     assert answer.exit_code == 1
-    assert json.loads(answer.stdout)["verdict"] == "not reproduced"
+    assert json.loads(answer.stdout)["statements"] == {"small is below large": False}
 
 
 def test_numbers_that_are_not_finite_are_null_in_json():

@@ -19,9 +19,3 @@ def test_the_weights_in_the_data_folder_are_found(tmp_path, monkeypatch):
     file.touch()
     monkeypatch.setenv(real_data.VARIABLE, str(tmp_path))
     assert real_data.smollm2_file() == file
-
-
-def test_no_paragraph_of_the_help_topics_comes_twice():
-    paragraphs = real_data.topics().split("\n\n")
-    assert len(paragraphs) == len(set(paragraphs)) > 100
-    assert min(map(len, paragraphs)) > 80

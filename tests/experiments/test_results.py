@@ -3,14 +3,17 @@ import math
 import re
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from exactformer.claims import Verdict
 from exactformer.errors import DriftError, FileFormatError, InputError
-from exactformer.experiments import Row, Verdict, reproduce
+from exactformer.experiments import Row, find, reproduce
 from exactformer.experiments.engine import provenance
 from exactformer.experiments.engine.drift import agree
-from exactformer.experiments.engine.result import load
+from exactformer.experiments.engine.result import load, refresh
+from exactformer.experiments.engine.verdict import Outcome
 from tests.experiments import toy
 
 
@@ -26,17 +29,17 @@ def test_a_saved_result_reads_back_equal(result, tmp_path):
 def test_the_table_has_a_row_per_quantity(result):
     table = result.table
     assert list(table["quantity"]) == ["small, error", "large, error"]
-    assert table["paper"][0] == 0.105
+    assert table["expected"][0] == 0.105
     assert table["seeds"][0] == 5
     assert table["ratio"][0] == pytest.approx(table["ours"][0] / 0.105)
-    assert table["verdict"][0] == "reproduced"
+    assert table["verdict"][0] == "agrees"
 
 
 def test_the_claim_is_tested(result):
     assert result.statements == {"small is below large": True}
-    upside_down = reproduce(toy.toy(published=1000.0, factor=-1.0), jobs=1)
+    upside_down = reproduce(toy.toy(factor=-1.0), jobs=1)
     assert upside_down.broken == ["small is below large"]
-    assert upside_down.verdict is Verdict.NOT_REPRODUCED
+    assert upside_down.verdict is Verdict.BEYOND  # no paper claims it
 
 
 def test_diverged_metrics_are_saved_as_strict_json_and_read_back(tmp_path):
@@ -114,7 +117,7 @@ def test_check_needs_a_stored_result_of_the_same_scale(tmp_path):
 
 
 def row(*values, drift=1e-6):
-    return Row("e", values, None, "", Verdict.NOT_COMPARED, "", drift)
+    return Row("e", values, None, None, "", Outcome.NOT_COMPARED, "", drift)
 
 
 @pytest.mark.parametrize(
@@ -155,16 +158,27 @@ def changed(path, **fields):
     return path
 
 
-def test_a_stored_word_decides_nothing(result, tmp_path):
-    path = changed(tmp_path / "toy.json", verdict="not reproduced", why="So it says.")
-    assert load(path, result.experiment).verdict is Verdict.REPRODUCED
+def test_stored_words_decide_nothing(result, tmp_path):
+    statements = {"small is below large": False}
+    path = changed(tmp_path / "toy.json", verdict="not reproduced", statements=statements)
+    read = load(path, result.experiment)
+    assert read.verdict is Verdict.BEYOND
+    assert read.statements == {"small is below large": True}
+
+
+def test_derived_words_are_written_back(result, tmp_path):
+    path = tmp_path / "toy.json"
+    whole = path.read_bytes()
+    assert not refresh(path, result.experiment)
+    changed(path, verdict="not reproduced", why="So it says.")
+    assert refresh(path, result.experiment)
+    assert path.read_bytes() == whole
 
 
 def test_a_row_that_a_file_lacks_follows_from_its_cells(result, tmp_path):
     rows = json.loads((tmp_path / "toy.json").read_text())["rows"]
     read = load(changed(tmp_path / "toy.json", rows=rows[1:]), result.experiment)
     assert read.summary.row("small, error") == result.summary.row("small, error")
-    assert read.verdict is Verdict.REPRODUCED
 
 
 def test_a_statement_that_a_file_lacks_follows_from_its_numbers(result, tmp_path):
@@ -172,17 +186,32 @@ def test_a_statement_that_a_file_lacks_follows_from_its_numbers(result, tmp_path
     assert read.statements == {"small is below large": True}
 
 
-def test_what_a_file_lacks_altogether_is_named_and_not_guessed(result, tmp_path):
+def test_a_statement_whose_numbers_a_file_lacks_is_as_the_run_tested_it(result, tmp_path):
+    read = load(changed(tmp_path / "toy.json", rows=[], cells=[]), result.experiment)
+    assert read.statements == {"small is below large": True}
+
+
+def test_what_a_claim_needs_and_a_file_lacks_is_named_and_not_guessed(result, tmp_path):
     path = changed(tmp_path / "toy.json", rows=[], cells=[], statements={})
-    read = load(path, result.experiment)
-    assert read.unjudged == ("small, error", "small is below large")
-    assert read.verdict is Verdict.NOT_COMPARED
-    assert "small is below large" in read.why
+    read = load(path, find("jiang-figure-2"))
+    assert read.verdict is Outcome.NOT_COMPARED
+    assert "the median coefficient of variation" in read.why
 
 
-def test_a_published_row_that_this_version_does_not_have_is_kept_and_not_judged(result, tmp_path):
+def test_a_row_that_this_version_does_not_have_is_kept_and_not_judged(result, tmp_path):
     fewer = replace(result.experiment, quantities=result.experiment.quantities[1:], statements=())
     read = load(tmp_path / "toy.json", fewer)
-    assert read.summary.row("small, error").verdict is Verdict.NOT_COMPARED
-    assert read.verdict is Verdict.NOT_COMPARED
-    assert "small, error" in read.why
+    assert read.summary.row("small, error").verdict is Outcome.NOT_COMPARED
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_the_words_in_a_stored_result_are_those_that_follow_from_it(path):
+    stored = json.loads(path.read_text())
+    read = load(path, find(path.stem))
+    assert not read.unjudged
+    assert stored["verdict"] == read.verdict
+    assert stored["why"] == read.why
+    assert stored["statements"] == read.statements

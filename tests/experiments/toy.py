@@ -69,7 +69,7 @@ def blank(summary):
     return Figure(figsize=(1, 1))
 
 
-def toy(name="toy", published=0.105, faults=None, seeds=None, figure=blank, **parameters):
+def toy(name="toy", faults=None, seeds=None, figure=blank, **parameters):
     """An experiment of two models; ``faults`` maps (model, seed) to what goes wrong there."""
 
     def cells(scale):
@@ -92,12 +92,7 @@ def toy(name="toy", published=0.105, faults=None, seeds=None, figure=blank, **pa
         figure=figure,
         quantities=(
             Quantity(
-                "small, error",
-                "error",
-                {"model": "small"},
-                published=published,
-                place="Table 0, row 1",
-                better="lower",
+                "small, error", "error", {"model": "small"}, expected=0.105, place="Table 0, row 1"
             ),
             Quantity("large, error", "error", {"model": "large"}),
         ),

@@ -14,6 +14,7 @@ from torch import nn
 import exactformer as ef
 from exactformer.errors import InputError, SizeError
 from exactformer.probing import Grid
+from tests.examples import examples
 
 
 def oracle(inputs, codes):
@@ -50,7 +51,7 @@ class ExactTable(Table):
 
 @pytest.mark.parametrize("dim", [1, 2])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_collisions_and_separation_are_those_of_all_pairs(dim, data):
     number, tokens = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))
     entries = st.integers(0, 1)  # so few that permutations of one input are common

@@ -13,6 +13,7 @@ from exactformer.errors import ExactformerError
 from exactformer.programs.analysis import Analysis
 from exactformer.programs.tabulation import tabulate
 from tests.cases.programs import all_inputs, random_program
+from tests.examples import examples
 
 FORMATS = (torch.float64, torch.float64, torch.float32)
 
@@ -39,7 +40,7 @@ def agrees(seed: int) -> bool:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_random_program_and_its_model_agree(seed: int) -> None:
     agrees(seed)
 
@@ -54,7 +55,7 @@ def test_two_thousand_random_programs_and_their_models_agree() -> None:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_sets_hold_every_value_that_occurs(seed: int) -> None:
     expression, vocabulary, length, causal = random_program(seed, depth=4)
     try:

@@ -1,5 +1,8 @@
 """Programs as models of Hugging Face: written, read by the automatic classes, equal to the last bit."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -8,6 +11,7 @@ from exactformer.errors import InputError, OutsideDomainError
 from exactformer.programs import library
 
 transformers = pytest.importorskip("transformers", reason="pip install exactformer[models]")
+ef.register_transformers()
 
 
 def _program(realisation="softmax", dtype=torch.float32):
@@ -35,6 +39,29 @@ def test_a_saved_folder_gives_the_same_model(realisation, dtype, tmp_path):
     assert found == [
         [str(v) for v in model.program(["abc"[k] for k in row])] for row in ids.tolist()
     ]
+
+
+def test_automatic_classes_read_programs_once_they_are_registered(tmp_path):
+    _program().to_hugging_face().save_pretrained(tmp_path)
+    ef.register_transformers()
+    for automatic in (transformers.AutoModel, transformers.AutoModelForTokenClassification):
+        read = automatic.from_pretrained(tmp_path)
+        assert type(read).__name__ == "ProgramForTokenClassification"
+    config = transformers.AutoConfig.from_pretrained(tmp_path)
+    assert config.model_type == "exactformer-program"
+
+
+def test_importing_us_changes_nothing_in_transformers(tmp_path):
+    _program().to_hugging_face().save_pretrained(tmp_path)
+    code = (
+        "import sys; before = list(sys.meta_path); import exactformer as ef\n"
+        "assert sys.meta_path == before; from transformers import AutoConfig\n"
+        f"read = lambda: AutoConfig.from_pretrained({str(tmp_path)!r}).model_type\n"
+        "try:\n    print(read())\nexcept ValueError:\n    print('unknown')\n"
+        "ef.register_transformers(); print(read())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.stdout.split() == ["unknown", "exactformer-program"], found.stderr
 
 
 def test_a_mask_says_where_sequences_end():

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from exactformer.spectra.extraction import watching
 from exactformer.spectra.singular import present, singular_values
 from exactformer.spectra.statistics import effective_rank, energy_shares
+from tests.examples import examples
 from tests.spectra import families
 from tests.spectra.families import HUGGING_FACE, OWN, TIMM, TORCH, Case, build
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.integers(1, 12),
     st.integers(1, 12),

@@ -188,7 +188,7 @@ class Cluster:
 def postgres() -> Cluster:
     """A PostgreSQL server."""
     if "PGHOST" not in os.environ:
-        pytest.fail("no server is named: run these tests by `make test-postgres`")
+        pytest.fail("no server is named: run these tests under pg_virtualenv, as `make check` does")
     return Cluster()
 
 

@@ -18,6 +18,7 @@ from exactformer.targets import (
 )
 from exactformer.theory import complexity
 from exactformer.theory.complexity import decompose
+from tests.examples import examples
 
 permutations = st.integers(2, 5).flatmap(lambda n: st.permutations(range(n)))
 
@@ -68,7 +69,7 @@ def test_without_positions_a_coupling_is_equivariant_as_it_is() -> None:
     assert relabel(target, [2, 0, 1]) is target
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.permutations(range(3)), st.integers(0, 99))
 def test_permuted_pieces_have_the_same_measures(p: list[int], seed: int) -> None:
     target = coupling(3, seed)

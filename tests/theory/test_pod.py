@@ -14,6 +14,7 @@ from exactformer.errors import InputError, SizeError, ToleranceError
 from exactformer.targets import sine_family
 from exactformer.theory import Box, pod
 from exactformer.theory.quadrature import gauss_legendre
+from tests.examples import examples
 
 FORTY = [(2.0 * t, 2.0 * t + 1) for t in range(40)]
 
@@ -121,7 +122,7 @@ def test_a_kink_at_the_end_of_an_interval_costs_nothing() -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**31))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_constant_blocks_on_disjoint_intervals_are_a_matrix(
     rows: int, columns: int, seed: int
 ) -> None:
@@ -177,7 +178,7 @@ def test_the_functions_of_a_sine_family_are_its_sines() -> None:
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0.1, 10))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_scaling_the_kernel_or_the_domain_scales_the_values(factor: float, length: float) -> None:
     def kernel(u, v):
         return np.cos(u + 2 * v)

@@ -15,6 +15,7 @@ from exactformer.theory import bound, complexity, pod
 from exactformer.theory.complexity import decompose, least_constant
 from exactformer.theory.decomposition import Decomposition
 from exactformer.theory.truncation import truncation_errors
+from tests.examples import examples
 
 
 def straight(g, intervals, pieces: int):
@@ -97,7 +98,7 @@ def test_the_constant_of_the_softmax_is_one() -> None:
 
 
 @given(st.integers(0, 2**31), st.integers(1, 5), st.sampled_from([8, 24, 120]))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_constructed_models_never_violate_the_corrected_bound(seed, head_dim, ff_width) -> None:
     target = random_target(seed)
     found = pod(

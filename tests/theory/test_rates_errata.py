@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exactformer.targets import sine_family
 from exactformer.theory import bound, pod
@@ -77,3 +81,57 @@ def test_the_sum_of_squares_needs_the_square_of_the_constant() -> None:
     squares, constant = found.tail(1) ** 2, 10.0
     assert squares > 6 * constant
     assert squares < constant**2
+
+
+@pytest.mark.parametrize(("m", "tail"), [(64, 1.73e-4), (256, 2.7e-6)])
+def test_at_a_fixed_exponent_the_network_of_the_proof_errs_more_than_17(
+    m: int, tail: float
+) -> None:
+    """σ_k = k⁻², τ = 4, F = f = id, exact features: the only term left of (17) is τ² C₀ C₁ / m³."""
+    sigma = np.arange(1, 1025.0) ** -2
+    error, spread = truncation_error(sigma, m, tau=4, count=500)
+    printed = 4**2 * (2 * np.sqrt(2)) * 1.0 / m**3
+    assert printed == pytest.approx(tail, rel=0.02)
+    assert error - 5 * spread > 10 * printed
+
+
+def test_48_leaves_out_the_singular_value() -> None:
+    """With exact φ and ψ the right side of (48) is 0; the sum of (45) still lacks the factors σ_i."""
+    target = sine_family([10.0], tau=2)
+    x = np.array([0.25])  # φ = ψ = √2 sin 2πx is √2 there
+    value = float(target.rho(x, x)[0])
+    assert value == pytest.approx(20)
+    without = value / 10
+    assert value - without == pytest.approx(18)
+
+
+def test_51_leaves_out_the_lipschitz_constant_of_f() -> None:
+    """F(u) = 100u, f̂ = f + 10⁻³, all else exact: H moves by 1/10 at each of τ = 4 places."""
+    tau, K_F, moved = 4, 100, Fraction(1, 1000)
+    weights = [Fraction(w, 10) for w in (1, 2, 3, 4)]
+    f = [Fraction(k, 7) for k in range(tau)]
+    exact = K_F * sum(w * v for w, v in zip(weights, f, strict=True))
+    off = K_F * sum(w * (v + moved) for w, v in zip(weights, f, strict=True))
+    left, printed = tau * (off - exact), tau**2 * moved
+    assert (left, printed) == (Fraction(4, 10), Fraction(16, 1000))
+    assert printed < left <= K_F * printed
+
+
+def test_continuous_outer_functions_need_no_lipschitz_constant() -> None:
+    """Appendix A.2 calls the measures of Kolmogorov's g_q finite because they are continuous.
+
+    √u is continuous on a compact interval, and its difference quotients at 0 pass every bound.
+    """
+    for n in (10, 1000, 10**6):
+        u = Fraction(1, n * n)
+        root = Fraction(1, n)
+        assert root * root == u
+        assert root / u == n
+
+
+@given(*[st.fractions(-9, 9, max_denominator=9)] * 4)
+def test_lemma_a_4_holds(a: Fraction, b: Fraction, c: Fraction, d: Fraction) -> None:
+    """|ab − cd| for approximations c of a and d of b."""
+    first = abs(a) * abs(b - d) + abs(d) * abs(a - c)
+    second = abs(a) * abs(b - d) + abs(b) * abs(a - c) + abs(a - c) * abs(b - d)
+    assert abs(a * b - c * d) <= first <= second

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from exactformer.errors import InputError
 from exactformer.theory.outer import outer_function
 from exactformer.theory.smoothness import smoothness
+from tests.examples import examples
 
 UNIT = ((0.0, 1.0),)
 
@@ -29,7 +30,7 @@ def interpolation_error(g, intervals, pieces: int) -> float:
 
 
 @given(st.integers(1, 5), st.integers(0, 2**31), st.sampled_from([3, 12, 60]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_error_of_straight_pieces_is_bounded(terms: int, seed: int, pieces: int) -> None:
     random = np.random.default_rng(seed)
     waves, phases = random.uniform(0, 12, (2, terms))

@@ -3,7 +3,9 @@
 ``2xy`` is 2·x·y to whoever writes it, and a name to a grammar that reads words. So letters side by side
 are one name only where nobody could mean a product: a single letter, with digits or not (``x``,
 ``x12``, ``x_1``); letters behind an underscore (``x_max``); a Greek letter by name (``alpha``); or what
-looks like a word (``temp``, ``bmi``). Everything else has to be declared, and is otherwise refused.
+looks like a word (``temp``, ``bmi``). They are a product where the text itself shows it: in one way
+only, and with a factor that stands by itself elsewhere, as x does in ``x^2 + 3xy``. Everything else has
+to be declared, and is otherwise refused.
 """
 
 from __future__ import annotations
@@ -53,6 +55,38 @@ def misreading(name: str, names: Collection[str]) -> str | None:
             f"(or {'*'.join(factors)}), or declare it with variables="
         )
     return None
+
+
+def products(names: Collection[str]) -> dict[str, list[str]]:
+    """Return those of a text's names that are read as products, with their factors.
+
+    Each is made of other names of the text in one way only, or of single letters of which one at least
+    is a name of the text. What may also be a function of one of them is not among these.
+
+    >>> products(["x", "xy"]), products(["ax", "bx", "c"])
+    ({'xy': ['x', 'y']}, {})
+    """
+    apart = [name for name in names if not (_letters(name) or product_of(name, names))]
+    found = {}
+    for name in names:
+        if name in apart or name in FUNCTIONS or name in _CIRCLE or _call(name, names):
+            continue
+        letters = _letters(name)
+        if ways := _splittings(name, apart):
+            if ways == 1:
+                found[name] = product_of(name, apart)
+        elif len(name) <= _LONGEST_PRODUCT and any(letter in apart for letter in letters):
+            found[name] = letters
+    return found
+
+
+def _splittings(name: str, names: Collection[str]) -> int:
+    """Return in how many ways other names make up this one."""
+    ways = [1]
+    for end in range(1, min(len(name), _LONGEST_PRODUCT) + 1):
+        pieces = (name[start:end] for start in range(end))
+        ways.append(sum(ways[i] for i, piece in enumerate(pieces) if piece in names))
+    return ways[-1] if len(name) <= _LONGEST_PRODUCT else 0
 
 
 def function_problem(name: str) -> str:

@@ -8,16 +8,17 @@ r"""Text to polynomial, by a grammar. Nothing is ever evaluated as code.
     atom     := number | name | "(" sum ")"
     exponent := integer | "(" integer ")" | "{" integer "}"
 
-A star may be left out before a name or a parenthesis: ``5 x3 x4``, ``2(x+y)^3``; what may be one name
-or a product, ``xy``, has to be declared (:mod:`exactformer.algebra.names`). Products and quotients
-associate to the left, so ``1/2 x`` is half of x; a quotient's divisor is a number. Decimals are exact:
-``0.1`` is 1/10. Terms without parentheses are collected, not multiplied out, so reading is linear in
-the text; multiplying out parentheses has a budget.
+A star may be left out before a name or a parenthesis: ``5 x3 x4``, ``2(x+y)^3``; ``3xy`` next to x
+is a product, and what may be one name or a product has to be declared
+(:mod:`exactformer.algebra.names`). Products and quotients associate to the left, so ``1/2 x`` is half
+of x; a quotient's divisor is a number. Decimals are exact: ``0.1`` is 1/10. Terms without parentheses
+are collected, not multiplied out, so reading is linear in the text; multiplying out parentheses has a
+budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flint import fmpq, fmpq_mpoly, fmpz
@@ -32,7 +33,14 @@ from exactformer.algebra.limits import (
     check_sum,
     check_variables,
 )
-from exactformer.algebra.names import FUNCTIONS, function_problem, misreading, product_of, twins
+from exactformer.algebra.names import (
+    FUNCTIONS,
+    function_problem,
+    misreading,
+    product_of,
+    products,
+    twins,
+)
 from exactformer.algebra.rational import bits
 from exactformer.algebra.ring import Exponents, natural_order, ring
 from exactformer.algebra.tokens import Token, tokens
@@ -63,9 +71,14 @@ def parse(
     if variables is not None:
         check_variables(len(variables))
     # Tokens are read twice rather than kept: ten million of them take more than a gigabyte.
-    names = _variables(text, variables)
-    parser = _Parser(text, {name: i for i, name in enumerate(names)}, work or Work())
+    names, factors = _variables(text, variables)
+    parser = _Parser(text, {name: i for i, name in enumerate(names)}, work or Work(), factors)
     return names, parser.polynomial()
+
+
+def read_as_products(text: str) -> dict[str, list[str]]:
+    """Return what stands side by side in a text and is read as a product, with its factors."""
+    return products({token.text for token in tokens(text) if token.kind == "name"})
 
 
 def check_text(text: str) -> None:
@@ -77,24 +90,32 @@ def check_text(text: str) -> None:
         )
 
 
-def _variables(text: str, variables: Sequence[str] | None) -> tuple[str, ...]:
+def _variables(
+    text: str, variables: Sequence[str] | None
+) -> tuple[tuple[str, ...], dict[str, list[str]]]:
+    """Return the variables of a text, and which of its names are products of them."""
     known = None if variables is None else set(variables)
     names: dict[str, Token] = {}
     for token in tokens(text, known):  # to the end: an unreadable character is reported first
         if token.kind == "name":
             names.setdefault(token.text, token)
     if variables is None:
-        _check_names(text, names, names)
-        return tuple(sorted(names, key=natural_order))
+        factors = products(names)
+        own = {name: token for name, token in names.items() if name not in factors}
+        _check_names(text, own, own)
+        found = {*own, *(factor for parts in factors.values() for factor in parts)}
+        return tuple(sorted(found, key=natural_order)), factors
     for token in names.values():
         if token.text not in variables:
             raise UnknownVariableError(_unknown(token.text, variables), text, token.column)
-    return tuple(variables)
+    return tuple(variables), {}
 
 
 def check_names(text: str, names: Collection[str]) -> None:
     """Refuse a name of the text that may be a product of ``names``, which other texts use, too."""
     own = {token.text: token for token in tokens(text) if token.kind == "name"}
+    for name in products(own):
+        del own[name]
     _check_names(text, own, names)
 
 
@@ -121,6 +142,16 @@ def _unknown(name: str, variables: Sequence[str]) -> str:
     return f"unknown variable {name!r}; variables are {', '.join(variables)}{product}"
 
 
+def _apart(found: Iterator[Token], factors: Mapping[str, list[str]]) -> Iterator[Token]:
+    """Yield tokens with products of names taken apart; an exponent belongs to the last factor."""
+    for token in found:
+        if token.kind == "name" and token.text in factors:
+            for factor in factors[token.text]:
+                yield Token("name", factor, token.column)
+        else:
+            yield token
+
+
 @dataclass
 class _Product:
     """A term under construction: coefficient · monomial · (what had to be multiplied out)."""
@@ -139,10 +170,12 @@ class _Sum:
 
 
 class _Parser:
-    def __init__(self, text: str, index: dict[str, int], work: Work) -> None:
+    def __init__(
+        self, text: str, index: dict[str, int], work: Work, factors: Mapping[str, list[str]]
+    ) -> None:
         self.text, self.index = text, index
         self.ring = ring(len(index))
-        self.tokens = tokens(text, index)
+        self.tokens = _apart(tokens(text, {*index, *factors}), factors)
         self.here = next(self.tokens)
         self.work = work
 

@@ -36,6 +36,12 @@ COMMANDS = {
         'compile "(x + y)^16" --construction chebyshev',
     ],
     "certify": ["certify law.safetensors", 'certify law.safetensors "x^2 + 3 x y"'],
+    "verify": [
+        "verify model.py:net --claim max --vocabulary 0..3 --length 3 -o verdict.json",
+        "verify model.py:pruned --claim model.py:net --vocabulary 0..15 --length 6",
+        "verify model.py:net --claim sort --vocabulary abc --length 1..5 --arithmetic real",
+        "verify model.py:net --claim max --check verdict.json",
+    ],
     "predict": [
         "predict law.safetensors points.csv -o values.csv",
         "predict law.safetensors points.npy -o values.npy --outside nan",

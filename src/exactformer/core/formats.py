@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 from exactformer.errors import InputError
 
@@ -73,6 +74,57 @@ EXP_ULPS = {"float64": 2, "float32": 20, "bfloat16": 2, "float16": 2}
 """Units in the last place that an exponential may be off by; PyTorch's fused float32 kernel on CPUs
 states 20 of itself.
 """
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What an execution may do to real numbers: the standard model, with nothing about order.
+
+    An operation on numbers a, b returns (a ∘ b)(1 + δ) + η with |δ| ≤ ``unit``, |η| ≤ ``tiny``.
+    Sums are taken in any order, in blocks, with fused products or not. Exponentials are off by at most
+    ``exponential`` of their size. A number below ``normal`` may be read as zero; one above ``largest``
+    overflows. The real numbers are the arithmetic whose constants are zero.
+
+    >>> Arithmetic.of(FORMATS["float32"]).gamma(3) < 3.1 * 2.0**-24
+    True
+    """
+
+    name: str
+    unit: float = 0.0
+    tiny: float = 0.0
+    normal: float = 0.0
+    largest: float = inf
+    exponential: float = 0.0
+
+    @classmethod
+    def of(cls, target: FloatFormat, exp_ulps: int | None = None) -> Arithmetic:
+        """Return the arithmetic of a format; ``exp_ulps`` for formats that :data:`FORMATS` lacks."""
+        ulps = EXP_ULPS[target.name] if exp_ulps is None else exp_ulps
+        normal = 2.0**target.low if target.flushes else 0.0
+        relative = 2 * ulps * target.unit
+        return cls(target.name, target.unit, target.tiny, normal, float(target.largest), relative)
+
+    def gamma(self, roundings: int) -> float:
+        """Return γ_k = ku/(1 − ku), rounded up; infinite where so many roundings leave no digit."""
+        ku = roundings * self.unit
+        return ku / (1 - ku) * (1 + 2.0**-50) if ku < 0.5 else inf
+
+
+REAL = Arithmetic("real")
+
+ACTIVATION_ULPS = 16
+"""What an activation may be off by, in units of its argument: GELU (by erf or tanh), SiLU, tanh,
+sigmoid. The worst that was seen on CPUs is 0.7 (GELU by erf) and 1.9 (by tanh)."""
+ROOT_ULPS = 8
+"""Roundings that a reciprocal square root and the steps around it may cost together."""
+KEYS_PER_BLOCK = 16
+"""The fewest keys that fused attention takes at a time, before it rescales what it has."""
+
+EXCLUDED = (
+    "TF32 and 3×TF32 products, bfloat16 products or sums inside float32, Strassen and Winograd, "
+    "fast-math, the naive formula of the variance"
+)
+"""What no claim about float32 covers: it must be switched off where the model runs."""
 
 
 def float_format(dtype: object) -> FloatFormat:

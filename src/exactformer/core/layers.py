@@ -95,13 +95,6 @@ ACTIVATIONS = {"relu": RELU, "identity": IDENTITY}
 """Functions that files and other programs know by name."""
 
 
-def activation_called(name: str) -> PiecewiseLinear:
-    """Return a function by its name; a name that is not known raises ``ValueError``."""
-    if name not in ACTIVATIONS:
-        raise ValueError(f"there is no activation {name!r}")
-    return ACTIVATIONS[name]
-
-
 @dataclass(frozen=True)
 class Selection:
     """A rule and, for softmax, its temperature."""

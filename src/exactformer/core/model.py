@@ -120,6 +120,16 @@ class CertifiedModel(ProvenModule, Generic[AnyCertificate]):
             WeightMismatchError: if the module is no longer the blueprint's.
         """
 
+    def facts(self) -> dict[str, Any]:
+        """Return what the model is, as plain data."""
+        facts: dict[str, Any] = self.blueprint.facts()
+        return facts
+
+    def rows(self) -> dict[str, str]:
+        """Return what the model is in words, a line for every name."""
+        rows: dict[str, str] = self.blueprint.rows()
+        return rows
+
     def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
         """Write an ONNX file, where the family has it."""
         self._lacks("be written as ONNX")

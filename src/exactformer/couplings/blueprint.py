@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from exactformer.core.matrix import Matrix
+from exactformer.core.words import plural
 from exactformer.couplings.interpolant import Interpolant, Interval
 from exactformer.couplings.kuhn import KuhnInterpolant
 from exactformer.errors import InputError
@@ -114,3 +116,39 @@ class CouplingBlueprint:
     def _selection(self, start: int, rows: int) -> Matrix:
         entries = {(k, start + k): Fraction(1) for k in range(rows)}
         return Matrix(rows, self.features.outputs, entries)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a model of it is, as plain data."""
+        counts, places = self.counts(), self.positions
+        return {
+            "target": self.metadata.get("target"),
+            "tokens": self.tau,
+            "domain": [str(end) for end in self.domain],
+            "positions": None if places is None else [str(place) for place in places],
+            "head_dim": self.head_dim,
+            "value_dim": self.value_dim,
+            "features": counts.features,
+            "hidden": list(counts.hidden),
+            "outer_hidden": list(counts.outer_hidden),
+            "weights": counts.weights,
+            "dimensions": list(self.dimensions),
+        }
+
+    def rows(self) -> dict[str, str]:
+        """Return what a model of it is in words, a line for every name."""
+        counts = self.counts()
+        low, high = self.domain
+        positions = "without positions" if self.positions is None else "with positions"
+        return {
+            "coupling": self.metadata.get("target") or "not named",
+            "inputs": f"{plural(self.tau, 'token')}, one number each, in [{low}, {high}]",
+            "transformer": f"one head of dimension {self.head_dim}, "
+            f"{plural(self.value_dim, 'value row')}, {positions}",
+            "f̂": _widths(1, *counts.hidden, counts.features),
+            "F̂": _widths(self.value_dim, *counts.outer_hidden, 1),
+            "weights": f"{counts.weights:,} values at knots; all else follows from the knots",
+        }
+
+
+def _widths(*sizes: int) -> str:
+    return " → ".join(f"{size:,}" for size in sizes)

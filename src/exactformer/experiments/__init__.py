@@ -1,8 +1,8 @@
 """The papers' tables and figures by name: run, resumed, checked and shown.
 
-An experiment is a named grid of independent cells (parameters -> metrics), the published values,
-and what its claim says. To add one, write a module that defines ``EXPERIMENT`` and name it in
-``registry.py``::
+An experiment is a named grid of independent cells (parameters -> metrics), the rows of its table, and
+statements about them. What the papers publish and claim stands in :mod:`exactformer.claims`. To add an
+experiment, write a module that defines ``EXPERIMENT`` and name it in ``registry.py``::
 
     def run(parameters, device):            # found by name from worker processes
         model = train(parameters["model"], parameters["seed"], device)
@@ -19,9 +19,7 @@ and what its claim says. To add one, write a module that defines ``EXPERIMENT`` 
         source="Fang et al. 2022, Table 1",
         cells=cells,
         run=run,
-        quantities=rows("{model}, test", "test", {"model": ("attention", "width")}, better="lower",
-                        published=lambda p: {"attention": 0.109, "width": 35.66}[p["model"]],
-                        place="Table 1", within=0.5),
+        quantities=rows("{model}, test", "test", {"model": ("attention", "width")}),
         figure="module:function",           # imported when it is drawn
     )
 
@@ -33,6 +31,7 @@ Every finished cell is a file of its own (``engine/store.py``), so a run may be 
 moment and started again.
 """
 
+from exactformer.claims import Verdict
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
 from exactformer.experiments.engine.experiment import (
     Experiment,
@@ -47,7 +46,6 @@ from exactformer.experiments.engine.report import write_report
 from exactformer.experiments.engine.reproduce import reproduce
 from exactformer.experiments.engine.result import Result
 from exactformer.experiments.engine.summary import Row, Summary
-from exactformer.experiments.engine.verdict import Verdict
 from exactformer.experiments.registry import find, names, register
 
 __all__ = [

@@ -9,8 +9,6 @@ from exactformer.experiments.engine.experiment import Experiment
 # Name -> module that defines EXPERIMENT, in the order of lists and reports. These modules import
 # torch and the like inside functions, so that listing all of them stays quick.
 _MODULES: dict[str, str] = {
-    "rounding-by-radius": "exactformer.experiments.own.rounding_by_radius",
-    "accuracy-by-construction": "exactformer.experiments.own.accuracy_by_construction",
     "spectra-minilm": "exactformer.experiments.own.spectra_minilm",
     "spectra-smollm2": "exactformer.experiments.own.spectra_smollm2",
     "universality": "exactformer.experiments.own.universality",

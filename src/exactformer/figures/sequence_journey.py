@@ -60,13 +60,13 @@ def _place(j: int, x: Array) -> tuple[float, float]:
     return (x[0], x[1]) if len(x) > 1 else (j + 1, x[0])
 
 
-def _frame(axes: Axes, title: str, count: int, dim: int, name: str) -> None:
+def _frame(axes: Axes, title: str, shape: tuple[int, ...], name: str) -> None:
     axes.set_title(title)
     axes.margins(0.15)
-    if dim > 1:
+    if shape[1] > 1:
         axes.set(xlabel="first coordinate", ylabel="second coordinate")
     else:
-        axes.set(xlabel="token", ylabel=name, xticks=range(1, count + 1))
+        axes.set(xlabel="token", ylabel=name, xticks=range(1, shape[0] + 1))
 
 
 def _draw_cells(axes: Axes, model: SequenceModel, tokens: Array) -> None:
@@ -87,7 +87,7 @@ def _draw_cells(axes: Axes, model: SequenceModel, tokens: Array) -> None:
         if len(tokens) <= _MOST_LABELS:
             name = f"{numbers[j]:.0f}" if inside else "outside"
             axes.annotate(name, _place(j, x), (0, 7), textcoords="offset points", color=colour)
-    _frame(axes, "1  Quantise: number the cells", *tokens.shape, "token's coordinate")
+    _frame(axes, "1  Quantise: number the cells", tokens.shape, "token's coordinate")
 
 
 def _draw_codes(axes: Axes, model: SequenceModel, tokens: Array) -> None:
@@ -147,4 +147,4 @@ def _draw_values(axes: Axes, output: Array, wanted: Array | None) -> None:
             goal = _place(j, wanted[j])
             axes.plot(*goal, "o", ms=11, fillstyle="none", color=COLOURS[j % len(COLOURS)])
     rings = "" if wanted is None else "\nrings: the map itself"
-    _frame(axes, f"4  Values, read off{rings}", *output.shape, "value")
+    _frame(axes, f"4  Values, read off{rings}", output.shape, "value")

@@ -60,7 +60,7 @@ def accepted(model: PolynomialModel, task: Task, looked_at: Sequence[Candidate])
     if error > limit:
         raise RoundingError(_refusal(certificate, task, looked_at, error, limit))
     if looked_at:
-        model._note_choice(_in_words(certificate, looked_at))
+        model._note(choice=_in_words(certificate, looked_at))
     return model
 
 

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 from exactformer.core.domain import Domain
 from exactformer.core.layers import Block, Embedding, Readout
 from exactformer.core.matrix import Matrix
+from exactformer.core.words import plural
 from exactformer.errors import InputError
 
 
@@ -129,6 +131,46 @@ class Blueprint:
         if name == "w2":
             return f"{_named(self.dimensions, row)} ← unit {column + 1}"
         return _named(self.dimensions, row)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a model of it is, as plain data."""
+        counts = self.counts()
+        return {
+            "target": self.metadata.get("target"),
+            "variables": list(self.variables),
+            "columns": list(table_names(self, "columns") or self.variables),
+            "domain": str(self.domain),
+            "radius": str(self.radius),
+            "outputs": len(self.readouts),
+            "degree": self.degree,
+            "construction": self.construction,
+            "directions": self.metadata.get("directions"),
+            "tokens": counts.tokens,
+            "width": counts.width,
+            "depth": counts.depth,
+            "free_parameters": counts.free,
+            "nonzeros_per_block": list(counts.per_block),
+            "nonzeros": counts.total,
+        }
+
+    def rows(self) -> dict[str, str]:
+        """Return what a model of it is in words, a line for every name."""
+        from exactformer.algebra.printing import name_list
+
+        counts = self.counts()
+        how = self.construction
+        if "directions" in self.metadata:
+            how = f"{how} construction, {self.metadata['directions']} directions"
+        variables = plural(len(self.variables), "variable")
+        columns = table_names(self, "columns")
+        return {
+            "polynomial": self.metadata.get("target", "not named"),
+            "domain": f"{self.domain} in {variables} ({name_list(self.variables) or 'none'})",
+            **({"columns": name_list(columns)} if columns else {}),
+            "transformer": f"{plural(counts.tokens, 'token')} of width {counts.width}, "
+            f"{plural(counts.depth, 'block')} ({how})",
+            "parameters": f"{counts.free:,} free, {counts.total:,} non-zeros in all",
+        }
 
 
 def named_as(

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from exactformer.algebra import Target
+from exactformer.algebra.parsing import read_as_products
 from exactformer.algebra.ridge import RidgeForm, ridge_forms
 from exactformer.core.domain import Domain
 from exactformer.core.formats import float_format
@@ -101,7 +102,15 @@ def compile(
     blueprint, looked_at = _build(task)
     proof = prove(blueprint, polynomials)
     model = proven_model(blueprint, proof, dtype, device, executor, outside)
+    if isinstance(target, str) and variables is None and (read := _reading(target)):
+        model._note(reading=read)
     return accepted(model, task, looked_at)
+
+
+def _reading(text: str) -> str:
+    """Return in words which letters side by side were read as products."""
+    found = {name: f for part in text.split(";") for name, f in read_as_products(part).items()}
+    return ", ".join(f"{name} read as {'·'.join(factors)}" for name, factors in found.items())
 
 
 def local_forms(

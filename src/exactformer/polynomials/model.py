@@ -124,9 +124,12 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         about = self._certificate.about(float_format(self.dtype).name, self.executor)
         return replace(about, by_terms=by_terms)
 
-    def _note_choice(self, choice: str) -> None:
-        """Keep the words about how the model was chosen with its certificate; they prove nothing."""
-        statement = replace(self._certificate, choice=choice)
+    def _note(self, **words: str) -> None:
+        """Keep words about how text was read, or the model chosen, with its certificate.
+
+        They prove nothing.
+        """
+        statement = replace(self._certificate, **words)  # type: ignore[arg-type]
         vars(self)["_record"] = replace(self._record, statement=statement)
 
     @property

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from exactformer.core.layers import FeedForward, Head, Selection
 from exactformer.core.matrix import Matrix
+from exactformer.core.words import plural
 
 
 @dataclass(frozen=True)
@@ -90,4 +92,29 @@ class ProgramBlueprint:
             "width": self.width,
             "head width": max((max(h.key.rows, h.value.rows) for h in heads), default=0),
             "hidden": max((layer.feed_forward.w1.rows for layer in self.layers), default=0),
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a model of it is, as plain data."""
+        return {
+            "tokens": self.max_length,
+            "vocabulary": self.tokens.rows - self.beginning,
+            "causal": self.causal,
+            "beginning": self.beginning,
+            "selection": str(self.selection.rule),
+            "sizes": self.sizes,
+            "dimensions": list(self.dimensions),
+        }
+
+    def rows(self) -> dict[str, str]:
+        """Return what a model of it is in words, a line for every name."""
+        sizes = self.sizes
+        order = "causal" if self.causal else "every position sees all"
+        begins = "with" if self.beginning else "without"
+        return {
+            "inputs": f"1 to {plural(self.max_length, 'token')} of "
+            f"{self.tokens.rows - self.beginning}, {order}, {begins} a beginning token",
+            "transformer": f"{plural(sizes['layers'], 'layer')} of width {sizes['width']}, at most "
+            f"{plural(sizes['heads'], 'head')} and {plural(sizes['hidden'], 'ReLU')} each; "
+            f"{self.selection.rule}",
         }

@@ -1,18 +1,24 @@
 """The circuit of a program: which head and which ReLUs compute which expression, and from what.
 
-It is the ground truth that a circuit-finding method should find. It is read off the weights: a part
-writes the registers that its output reaches, and depends on the registers that it reads.
+It is the ground truth that a circuit-finding method should find. It is read off the weights: every part
+has a name of its own, and there is an edge where what one part reads, times what another one writes,
+is not zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
 from exactformer.core.matrix import Matrix
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.program import AggregateNode, Program, WidthNode
+
+Writes = dict[int, dict[tuple[int, int], Fraction]]
+"""What a part writes: by direction, the weight of each of its columns."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +96,13 @@ class _Reader:
         self.owner = {
             d: number for number, r in enumerate(blueprint.registers) for d in r.directions
         }
-        self.writer: dict[int, str] = {}
+        self.writes: dict[str, Writes] = {}
 
     def circuit(self) -> Circuit:
         components: list[Component] = [self._embedding()]
         edges: list[Edge] = []
         for at, layer in enumerate(self.blueprint.layers):
+            written: dict[str, Writes] = {}  # seen by others once the half-layer is complete
             for k, head in enumerate(layer.heads):
                 rows = {i for i, _ in head.output.entries}
                 selector = self._selector(rows)
@@ -107,32 +114,29 @@ class _Reader:
                 ):
                     edges += self._edges(matrix, range(matrix.rows), name, through)
                 components.append(self._component(name, "head", at, k, (), rows, selector))
-            components += self._written(components)
-            for units, rows in self._groups(at):
-                computed = ", ".join(self._names(rows))
-                name = f"layer {at}, units: {computed}"
+                written[name] = _writes(head.output, range(head.output.columns))
+            self.writes |= written
+            written = {}
+            for (units, rows), name in self._named_groups(at):
                 edges += self._edges(layer.feed_forward.w1, units, name, "input")
                 components.append(
                     self._component(name, "units", at, None, tuple(units), rows, None)
                 )
-            components += self._written(components)
+                written[name] = _writes(layer.feed_forward.w2, units)
+            self.writes |= written
         readout = self.blueprint.readout
         edges += self._edges(readout, range(readout.rows), "output", "output")
         return Circuit(tuple(components), tuple(edges))
 
-    def _written(self, components: list[Component]) -> list[Component]:
-        """Note who wrote what, once a half-layer is complete; nothing is added."""
-        for component in components:
-            for direction in component.directions:
-                self.writer.setdefault(direction, component.name)
-        return []
-
     def _embedding(self) -> Component:
         matrices = (self.blueprint.tokens, self.blueprint.positions)
         rows = {j for matrix in matrices for _, j in matrix.entries}
-        found = self._component("embedding", "embedding", None, None, (), rows, None)
-        self._written([found])
-        return found
+        found: Writes = {}
+        for part, matrix in enumerate(matrices):
+            for (number, direction), value in matrix.entries.items():
+                found.setdefault(direction, {})[part, number] = value
+        self.writes["embedding"] = found
+        return self._component("embedding", "embedding", None, None, (), rows, None)
 
     def _component(
         self,
@@ -158,6 +162,14 @@ class _Reader:
             rows |= {i for i, _ in entries}
         yield from groups.values()
 
+    def _named_groups(self, at: int) -> Iterator[tuple[tuple[list[int], set[int]], str]]:
+        """Yield the groups with a name each; equal ones are told apart by their units."""
+        groups = list(self._groups(at))
+        names = [f"layer {at}, units: {', '.join(self._names(rows))}" for _, rows in groups]
+        for (units, rows), name in zip(groups, names, strict=True):
+            alone = names.count(name) == 1
+            yield (units, rows), name if alone else f"{name} ({min(units)} to {max(units)})"
+
     def _names(self, rows: set[int]) -> list[str]:
         """Return the expressions that directions hold, constants left out."""
         found = []
@@ -175,14 +187,33 @@ class _Reader:
                 return self.program.selector_names[found.selector]
         return None
 
-    def _edges(self, matrix: Matrix, rows: Any, target: str, through: str) -> list[Edge]:
-        wanted = set(rows)
-        read: dict[str, set[int]] = {}
-        for i, j in matrix.entries:
-            if i in wanted and j in self.writer:
-                read.setdefault(self.writer[j], set()).add(j)
+    def _edges(self, matrix: Matrix, rows: Iterable[int], target: str, through: str) -> list[Edge]:
+        wanted, reads = set(rows), defaultdict[int, dict[int, Fraction]](dict)
+        for (i, j), value in matrix.entries.items():
+            if i in wanted:
+                reads[i][j] = value
         edges = []
-        for source, directions in read.items():
+        for source, writes in self.writes.items():
+            directions = {j for row in reads.values() for j in _met(row, writes)}
             if carries := tuple(self._names(directions)):
                 edges.append(Edge(source, target, through, carries))
         return edges
+
+
+def _writes(matrix: Matrix, columns: Iterable[int]) -> Writes:
+    """Return what some columns of a matrix write, by direction."""
+    chosen, found = set(columns), Writes()
+    for (direction, column), value in matrix.entries.items():
+        if column in chosen:
+            found.setdefault(direction, {})[0, column] = value
+    return found
+
+
+def _met(row: dict[int, Fraction], writes: Writes) -> set[int]:
+    """Return the directions over which a row reads what is written, if their sum is not zero."""
+    both = row.keys() & writes.keys()
+    sums: dict[tuple[int, int], Fraction] = {}
+    for j in both:
+        for column, value in writes[j].items():
+            sums[column] = sums.get(column, Fraction(0)) + row[j] * value
+    return both if any(sums.values()) else set()

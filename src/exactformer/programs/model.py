@@ -273,7 +273,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         """Return the model as a ``PreTrainedModel`` with a label for every token.
 
         It takes tokens by number without a beginning token. ``save_pretrained`` writes it, and after
-        ``import exactformer`` ``AutoModelForTokenClassification`` reads it, without a proof.
+        ``ef.register_transformers()`` ``AutoModelForTokenClassification`` reads it, without a proof.
         """
         self.check_unchanged()
         self._check_proven()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from transformers import PretrainedConfig
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 
 class ProgramConfig(PretrainedConfig):  # type: ignore[misc]
@@ -31,6 +30,3 @@ class ProgramConfig(PretrainedConfig):  # type: ignore[misc]
         self.width, self.rows, self.layers = width, rows, [list(sizes) for sizes in layers]
         self.selection, self.causal, self.beginning = selection, causal, beginning
         super().__init__(**rest)
-
-
-CONFIG_MAPPING.register(ProgramConfig.model_type, ProgramConfig, exist_ok=True)

@@ -1,6 +1,6 @@
 """A program's stack as a model of Hugging Face: a label for every token.
 
-``model.to_hugging_face().save_pretrained(folder)`` writes it, and after ``import exactformer``
+``model.to_hugging_face().save_pretrained(folder)`` writes it, and after ``ef.register_transformers()``
 ``AutoModelForTokenClassification.from_pretrained(folder)`` reads it. Such a folder holds weights and
 no proof; ``model.save`` writes the file that is proven anew when it is loaded.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoModel, AutoModelForTokenClassification, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from exactformer.core.layers import FeedForward, Rule, Selection
@@ -124,7 +124,3 @@ def _outline(config: ProgramConfig) -> ProgramBlueprint:
 
 def _zeros(rows: int, columns: int) -> Matrix:
     return Matrix(rows, columns, {})
-
-
-for _table in (AutoModel, AutoModelForTokenClassification):
-    _table.register(ProgramConfig, ProgramForTokenClassification, exist_ok=True)

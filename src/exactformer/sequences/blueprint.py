@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from exactformer.core.layers import Attention, BiasedHead, Layer
 from exactformer.core.matrix import Matrix
+from exactformer.core.words import plural
 from exactformer.errors import InputError
 
 
@@ -133,6 +135,40 @@ class SequenceBlueprint:
         weights = sum(matrix.nonzeros for matrix in self.matrices())
         layers = {stage.name: len(stage) for stage in self.stages}
         return SequenceCounts(self.width, layers, weights, self.key_bits)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a model of it is, as plain data."""
+        counts = self.counts()
+        return {
+            "tokens": self.tokens,
+            "dim": self.dim,
+            "delta": str(self.delta),
+            "support": [str(end) for end in self.support],
+            "form": self.form,
+            "realisation": self.realisation,
+            "positional": self.positional,
+            "width": counts.width,
+            "layers": dict(counts.layers),
+            "depth": counts.depth,
+            "weights": counts.weights,
+            "key_bits": counts.key_bits,
+            "dimensions": list(self.dimensions),
+        }
+
+    def rows(self) -> dict[str, str]:
+        """Return what a model of it is in words, a line for every name."""
+        counts = self.counts()
+        low, high = self.support
+        layers = ", ".join(f"{name} {count:,}" for name, count in counts.layers.items())
+        positions = "with positions" if self.positional else "permutation equivariant"
+        return {
+            "inputs": f"{plural(self.tokens, 'token')} of dimension {self.dim} in [{low}, {high})",
+            "cells": f"{self.cells} per side, δ = {self.delta}",
+            "transformer": f"{self.form} form, {self.realisation}, {positions}, "
+            f"width {counts.width}",
+            "layers": f"{counts.depth:,}: {layers}",
+            "weights": f"{counts.weights:,} that are not zero; keys of {counts.key_bits} bits",
+        }
 
 
 def _matrices(layer: Layer | SequenceEmbedding) -> Iterator[Matrix]:

@@ -56,7 +56,7 @@ def loaded(model: Any, tokenizer: Any, *inputs: Any) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def load(path: str | Path, kind: str = "AutoModel") -> nn.Module:
+def load(path: str | Path) -> nn.Module:
     """Load a Hugging Face model from a folder; nothing is fetched."""
     folder = Path(path)
     if not (folder / "config.json").is_file():
@@ -65,7 +65,7 @@ def load(path: str | Path, kind: str = "AutoModel") -> nn.Module:
         import transformers
     try:
         with quietly():
-            model: Any = getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
+            model: Any = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: {error}") from error
     ready: nn.Module = model.eval()

@@ -5,5 +5,5 @@ web/         what all routes share: who asks, reading and writing, pages, markup
 security/    passwords, sessions, request forgery, roles, rate limits, headers
 storage/     engine, migrations, the audit log, statements that features share
 accounts/ library/ opinions/ evidence/ notices/ proposals/ map/ playground/
-             features: the tables, the service, and each page next to its JSON route
+             features: the tables, the service, and the pages
 """

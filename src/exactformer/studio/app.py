@@ -47,22 +47,22 @@ from exactformer.studio.web.request import guard
 
 # In the order in which paths are tried: what is asked for most stands first.
 ROUTERS = [
-    *paper_routes.routers,
-    *people_routes.routers,
+    paper_routes.router,
+    people_routes.router,
     about_pages.router,
-    *login_routes.routers,
-    *account_routes.routers,
-    *map_routes.routers,
-    *claim_routes.routers,
+    login_routes.router,
+    account_routes.router,
+    map_routes.router,
+    claim_routes.router,
     *playground_routes.routers,
-    *collection_routes.routers,
+    collection_routes.router,
     *comment_routes.routers,
     *review_routes.routers,
-    *moderation_routes.routers,
-    *quick_routes.routers,
+    moderation_routes.router,
+    quick_routes.router,
     reader_pages.router,
-    *notice_routes.routers,
-    *proposal_routes.routers,
+    notice_routes.router,
+    proposal_routes.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]

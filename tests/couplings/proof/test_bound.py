@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import exactformer as ef
 from exactformer.targets import Coupling
 from tests.cases.couplings import random_case
+from tests.examples import examples
 
 
 def ratios(seed: int) -> tuple[float, float, float]:
@@ -29,7 +30,7 @@ def ratios(seed: int) -> tuple[float, float, float]:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_no_random_coupling_violates_the_bound(seed):
     assert max(ratios(seed)) <= 1
 

@@ -26,7 +26,7 @@ def cluster(tmp_path_factory):
     common = ["--scheduler-file", str(scheduler_file), "--no-dashboard"]
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0",
         "DASK_TEMPORARY_DIRECTORY": str(folder),
     }

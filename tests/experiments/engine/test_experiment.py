@@ -23,13 +23,13 @@ def experiment(**options):
 
 
 def summary(*cells):
-    return Summary(Scale.PAPER, (), tuple(Cell(p, m, 0.0, "") for p, m in cells))
+    return Summary(Scale.FULL, (), tuple(Cell(p, m, 0.0, "") for p, m in cells))
 
 
 def test_the_papers_sizes_are_the_default_ones_unless_given():
-    assert by_scale(1, 2) == {Scale.SMOKE: 1, Scale.DEFAULT: 2, Scale.PAPER: 2}
-    assert by_scale(1, 2, 3)[Scale.PAPER] == 3
-    assert by_scale(1, 2, 0)[Scale.PAPER] == 0
+    assert by_scale(1, 2) == {Scale.SMOKE: 1, Scale.DEFAULT: 2, Scale.FULL: 2}
+    assert by_scale(1, 2, 3)[Scale.FULL] == 3
+    assert by_scale(1, 2, 0)[Scale.FULL] == 0
 
 
 def test_rows_are_the_product_of_what_they_run_over():
@@ -45,20 +45,17 @@ def test_a_table_of_metrics_is_the_innermost_loop_and_has_its_own_drift():
     assert [q.drift for q in found[:3]] == [0.1, math.inf, 0.5]
 
 
-def test_options_may_depend_on_the_row_and_only_published_values_have_a_place():
+def test_options_may_depend_on_the_row_and_only_expected_values_have_a_place():
     first, second = rows(
         "{m}, {row}",
         {"error": "mse"},
         {"m": "ab"},
-        published=lambda row: 0.3 if (row["m"], row["row"]) == ("a", "error") else None,
+        expected=lambda row: 0.3 if (row["m"], row["row"]) == ("a", "error") else None,
         place="Table 0",
-        better="lower",
         within=0.5,
         note="Seen twice.",
     )
-    assert first == Quantity(
-        "a, error", "mse", {"m": "a"}, 0.3, "Table 0", "lower", 0.5, "Seen twice."
-    )
+    assert first == Quantity("a, error", "mse", {"m": "a"}, 0.3, "Table 0", 0.5, "Seen twice.")
     assert second == Quantity("b, error", "mse", {"m": "b"}, note="Seen twice.")
     with pytest.raises(TypeError, match="withn"):
         rows("error", "mse", withn=0.5)
@@ -66,7 +63,7 @@ def test_options_may_depend_on_the_row_and_only_published_values_have_a_place():
 
 def test_an_option_may_be_a_table_by_label_that_lacks_rows():
     found = rows(
-        "{m}", "mse", {"m": "ab"}, published={"b": 0.3}, place="Table 0", note={"a": "Odd."}
+        "{m}", "mse", {"m": "ab"}, expected={"b": 0.3}, place="Table 0", note={"a": "Odd."}
     )
     assert found[0] == Quantity("a", "mse", {"m": "a"}, note="Odd.")
     assert found[1] == Quantity("b", "mse", {"m": "b"}, 0.3, "Table 0")

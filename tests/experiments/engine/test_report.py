@@ -45,7 +45,7 @@ def parse(html):
 def html(tmp_path):
     register(toy.toy("ran", figure=None))
     register(toy.toy("waits"))
-    reproduce("ran", scale="paper", jobs=1, out=tmp_path)
+    reproduce("ran", scale="full", jobs=1, out=tmp_path)
     return write_report(tmp_path).read_text()
 
 
@@ -63,11 +63,12 @@ def test_the_page_tells_claim_print_ours_verdict_cost_and_command(html):
         "The small model's error is below the large one's.",
         "Nobody 2000, Table 0",
         "0.105",
-        "reproduced",
-        "Within 10% of the published value.",
+        "beyond the paper",
+        "agrees",
+        "Within 10% of the expected value.",
         "✓ small is below large",
         "in 16 cells",
-        "exactformer reproduce ran --scale paper",
+        "exactformer reproduce ran --scale full",
     ):
         assert part in text
 
@@ -92,7 +93,7 @@ def test_the_largest_scale_is_shown(tmp_path):
 def test_nothing_in_a_result_can_become_markup():
     nasty = '<script>alert("&")</script>'
     rows = [made.row(nasty, [1.0], 1.0, place=nasty, note=nasty), made.row(f"{nasty}2", [1.0])]
-    stated = [made.statement(nasty, False), made.statement(f"{nasty}2", True, errata=nasty)]
+    stated = [made.statement(nasty, False), made.statement(f"{nasty}2", True)]
     shown = present(made.result(rows, stated, title=nasty, claim=nasty, source=nasty))
     texts = ("name", "verdict", "why", "command", "scale", "cost")
     tones = {**presentation.TONES, nasty: nasty}
@@ -105,10 +106,10 @@ def test_nothing_in_a_result_can_become_markup():
 
 
 def test_a_result_of_an_unknown_experiment_is_shown_and_not_judged(tmp_path):
-    reproduce(toy.toy("forgotten"), scale="paper", jobs=1, out=tmp_path)
+    reproduce(toy.toy("forgotten"), scale="full", jobs=1, out=tmp_path)
     text = " ".join(parse(write_report(tmp_path).read_text()).text)
     assert "small, error" in text
-    assert "not compared at scale paper" in " ".join(text.split())
+    assert "not compared at scale full" in " ".join(text.split())
     assert "this version has no experiment of this name" in text
 
 

@@ -121,7 +121,7 @@ def test_metrics_that_cannot_be_kept_are_a_failure_that_says_so(tmp_path, run, c
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"scale": "huge"}, "smoke, default, paper"),
+        ({"scale": "huge"}, "smoke, default, full"),
         ({"device": "abacus"}, "use cpu or cuda"),
         ({"device": "cuda"}, "No CUDA device is available"),
         ({"device": "mps"}, "cpu or cuda"),
@@ -168,6 +168,6 @@ def test_cells_run_in_as_many_processes_as_asked(device, jobs, processes, tmp_pa
 
 
 def test_processes_that_share_a_gpu_are_named_in_the_command():
-    assert command_line("x", Scale.PAPER, "cuda:0", 3).endswith("--device cuda --jobs 3")
-    assert command_line("x", Scale.PAPER, "cuda").endswith("--device cuda")
-    assert command_line("x", Scale.PAPER, "cpu", 3).endswith("--scale paper")
+    assert command_line("x", Scale.FULL, "cuda:0", 3).endswith("--device cuda --jobs 3")
+    assert command_line("x", Scale.FULL, "cuda").endswith("--device cuda")
+    assert command_line("x", Scale.FULL, "cpu", 3).endswith("--scale full")

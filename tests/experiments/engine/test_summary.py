@@ -16,11 +16,11 @@ def cells(values, **parameters):
 
 def summary_of(*quantities, of):
     experiment = Experiment("one", "", "", "", lambda scale: [], toy.run, quantities)
-    return summarise(experiment, Scale.PAPER, of)
+    return summarise(experiment, Scale.FULL, of)
 
 
 def test_mean_and_spread_are_over_seeds():
-    row = summary_of(Quantity("e", "error", {}, published=4.0), of=cells([1.0, 2.0, 3.0])).row("e")
+    row = summary_of(Quantity("e", "error", {}, expected=4.0), of=cells([1.0, 2.0, 3.0])).row("e")
     assert (row.mean, row.spread, row.ratio) == (2.0, 1.0, 0.5)
 
 

@@ -32,11 +32,11 @@ SMALL = {
 }
 
 
-def networks(name, scale=Scale.PAPER):
+def networks(name, scale=Scale.FULL):
     return [cell for cell in find(name).cells(scale) if "clip" in cell]
 
 
-def test_scale_paper_has_the_papers_sizes_and_five_seeds():
+def test_full_scale_has_the_papers_sizes_and_five_seeds():
     sizes = ("target", "train", "test", "width", "epochs", "batch")
     for name, expected in {
         "fang-table-1": ("f2", 45_000, 5000, 4368, 2000, 25_000),

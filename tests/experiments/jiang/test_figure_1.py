@@ -14,6 +14,7 @@ from exactformer.experiments.jiang import figure_1 as figure
 from exactformer.experiments.jiang import rates as rates
 from exactformer.experiments.jiang import rates_models as models
 from exactformer.theory import bound
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("alpha", rates.ALPHAS)
@@ -39,7 +40,7 @@ def test_interpolation_moves_the_kernel_by_no_more_than_it_may():
     assert allowed / 4 <= moved <= allowed
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     alpha=st.floats(0.6, 3),
     rank=st.sampled_from(list(rates.TERMS)),
@@ -131,14 +132,15 @@ def cells():
         found.append(Cell(built, measured, 0.0, ""))
         half = {rank: [e / 4 for e in curve] for rank, curve in error.items()}
         found.append(Cell({**built, "kind": "warm"}, {"mse": half}, 0.0, ""))
-        trained = {rank: [[1e-6, 1e-3]] * len(heads) for rank in rates.TERMS}
+        levels = {"2": 1e-7, "6": 1e-6, "∞": 1e-3}
+        trained = {rank: [[level / m, 1e-2] for m in heads] for rank, level in levels.items()}
         found.append(Cell({**built, "kind": "scratch", "starts": 2}, {"mse": trained}, 0.0, ""))
     return found
 
 
 def broken(found):
     """Return the statements that do not hold."""
-    summary = Summary(Scale.PAPER, (), tuple(found))
+    summary = Summary(Scale.FULL, (), tuple(found))
     return [one.text for one in figure.EXPERIMENT.statements if not one.holds(summary)]
 
 
@@ -168,12 +170,12 @@ def test_the_best_start_is_one_that_did_not_diverge(errors):
 )
 def test_each_statement_can_fail(words, kind, alpha, metric, rank, head, value):
     found = deepcopy(cells())
-    cell = Summary(Scale.PAPER, (), tuple(found)).cell(kind=kind, alpha=alpha)
+    cell = Summary(Scale.FULL, (), tuple(found)).cell(kind=kind, alpha=alpha)
     cell.metrics[metric][rank][head] = value
     assert any(words in text for text in broken(found))
 
 
 def test_the_figure_has_a_panel_for_each_decay():
-    drawn = figure.EXPERIMENT.draw(Summary(Scale.PAPER, (), tuple(cells())))
+    drawn = figure.EXPERIMENT.draw(Summary(Scale.FULL, (), tuple(cells())))
     titles = [axes.get_title(loc="left") for axes in drawn.axes if axes.get_title(loc="left")]
     assert [title[:3] for title in titles] == ["(a)", "(b)"]

@@ -15,6 +15,6 @@ from exactformer.experiments.jiang import table_1, table_2, table_3
     ],
 )
 def test_every_entry_is_that_of_a_row(module, tables):
-    rows = {quantity.label for quantity in module.EXPERIMENT.quantities_at(Scale.PAPER)}
+    rows = {quantity.label for quantity in module.EXPERIMENT.quantities_at(Scale.FULL)}
     for table in tables:
         assert getattr(module, table).keys() <= rows

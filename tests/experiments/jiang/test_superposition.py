@@ -13,12 +13,13 @@ from exactformer.experiments.jiang.superposition import (
     density_coupling,
     ridge_superposition,
 )
+from tests.examples import examples
 
 ROUND = np.finfo(float).eps
 
 
 @given(st.lists(st.integers(-3, 3), min_size=6, max_size=6), st.integers(0, 1000))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_any_polynomial_map_of_two_tokens_is_a_coupling(coefficients, seed):
     a, b, c, d, e, g = coefficients
     texts = [f"{a} x1 x2 + {b} x1^3 + {c} x2", f"{d} x1 x2^2 + {e} x1^2 + {g}"]

@@ -57,7 +57,7 @@ def test_every_scale_has_every_model_and_only_smoke_makes_up_its_data():
 
 
 def test_ten_are_moved_beyond_smoke_scale():
-    for scale in (Scale.DEFAULT, Scale.PAPER):
+    for scale in (Scale.DEFAULT, Scale.FULL):
         assert {cell["moved"] for cell in find("jiang-table-1").cells(scale)} == {10}
 
 

@@ -121,7 +121,7 @@ def test_another_rate_of_the_hard_max_is_noticed(exponent):
 
 
 def test_figure_6_has_the_input_of_equation_66():
-    (cell, *_) = jiang_figure_6.EXPERIMENT.cells(Scale.PAPER)
+    (cell, *_) = jiang_figure_6.EXPERIMENT.cells(Scale.FULL)
     short = {**cell, "models": 1, "steps": 1, "sequences": 8, "tests": 8, "width": 8}
     found = jiang_figure_6.run(short, "cpu")
     assert np.array(found["x"])[0, 2:].tolist() == [4, 5, 5]

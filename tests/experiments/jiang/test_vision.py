@@ -78,13 +78,13 @@ def test_moving_patches_has_a_control():
 
 
 def test_the_papers_sizes_are_the_full_model():
-    parameters = {**full_size(Scale.PAPER), **TUNING[Scale.PAPER], "seed": 0}
+    parameters = {**full_size(Scale.FULL), **TUNING[Scale.FULL], "seed": 0}
     full = configuration(parameters, moved=parameters["moved"])
     assert full.order[:2] == [10, 11]
     assert full.order[-10:] == list(range(10))
     assert full.tokens == 64
     assert recipe(parameters).mix
-    assert [cell["sizes"] for cell in jiang_figure_3.cells(Scale.PAPER)] == [list(SIZES)] * 3
+    assert [cell["sizes"] for cell in jiang_figure_3.cells(Scale.FULL)] == [list(SIZES)] * 3
 
 
 def test_texts_have_exactly_as_many_tokens_as_asked():
@@ -99,7 +99,7 @@ def test_texts_have_exactly_as_many_tokens_as_asked():
 
 
 def cell_of(regime, errors):
-    parameters = {**jiang_figure_3.cells(Scale.PAPER)[0], "regime": regime, "sizes": list(SIZES)}
+    parameters = {**jiang_figure_3.cells(Scale.FULL)[0], "regime": regime, "sizes": list(SIZES)}
     spectra = [[[0.5**k for k in range(m)]] * 3 for m in SIZES]
     losses = [[errors(m) + 1e-3 * seed for seed in range(3)] for m in SIZES]
     metrics = {
@@ -119,7 +119,7 @@ def summary() -> Summary:
         cell_of("one head", lambda m: 1.0 + 0.1 / m),
         cell_of("attention alone", lambda m: 1.05 + m**-0.27),
     ]
-    return summarise(jiang_figure_3.EXPERIMENT, Scale.PAPER, cells)
+    return summarise(jiang_figure_3.EXPERIMENT, Scale.FULL, cells)
 
 
 def test_a_flat_regime_has_no_rate_and_a_falling_one_has(summary):

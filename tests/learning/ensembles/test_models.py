@@ -9,6 +9,7 @@ from torch import nn
 from exactformer.errors import InputError
 from exactformer.learning.ensembles import AttentionConfiguration, AttentionEnsemble
 from exactformer.learning.ensembles.models.positions import sinusoids
+from tests.examples import examples
 from tests.learning.plain_attention import PlainAttention
 
 SMALL = AttentionConfiguration(2, 0, width=6, features=5, value_dim=4)
@@ -39,7 +40,7 @@ def assert_equal_up_to_rounding(a, b):
     st.sampled_from(["relu", "gelu", "tanh"]),
     st.booleans(),
 )
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_every_model_is_the_plain_transformer_of_equation_5(heads, d, o, depth, act, causal):
     made = ensemble(*heads, input_dim=d, output_dim=o, depth=depth, activation=act, causal=causal)
     x = inputs(3, 4) if d == 1 else inputs(3, 4, d)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from exactformer.errors import InputError
 from exactformer.learning.ensembles import LinearRNNConfiguration, LinearRNNEnsemble
+from tests.examples import examples
 
 
 def ensemble(count=2, **options):
@@ -32,7 +33,7 @@ def by_recurrence(weights, x):
     st.booleans(),
     st.sampled_from(["default", "orthogonal", "shift"]),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_response_does_what_the_recurrence_does(tau, d, o, bias, offset, start):
     made = ensemble(states=8, input_dim=d, output_dim=o, bias=bias, offset=offset, start=start)
     x = torch.rand(5, tau, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

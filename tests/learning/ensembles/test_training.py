@@ -20,6 +20,7 @@ from exactformer.learning.ensembles import (
 from exactformer.learning.ensembles.data import RowOrder
 from exactformer.learning.ensembles.models.base import generators
 from exactformer.learning.ensembles.training.memory import sequence_bytes, weight_bytes
+from tests.examples import examples
 from tests.learning.plain_attention import PlainAttention
 
 EPSILON = 1e-2
@@ -92,7 +93,7 @@ def test_training_is_that_of_torch(changes):
 
 
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=4), st.integers(0, 9))
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_models_train_together_as_they_train_alone(heads, seed):
     x, y = sample(seed=seed)
     protocol = replace(SHORT, seed=seed, patience=3, least_gain=0.05)

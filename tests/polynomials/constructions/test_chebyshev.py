@@ -20,12 +20,13 @@ from exactformer.polynomials.constructions.chebyshev import chebyshev
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.proof.symbolic import run_symbolic
+from tests.examples import examples
 
 fractions = st.fractions(-5, 5, max_denominator=12)
 
 
 @given(st.lists(fractions, min_size=1, max_size=12))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_powers_and_chebyshev_polynomials_are_two_ways_to_write_the_same(powers) -> None:
     c = from_powers(powers)
     assert to_powers(c) == powers

@@ -11,6 +11,7 @@ from mpmath import mp, mpf, tanh
 
 from exactformer.errors import InputError
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
+from tests.examples import examples
 
 SPANS = st.sampled_from(
     [Fraction(1, 16), Fraction(3, 4), Fraction(13, 8), Fraction(5), Fraction(16)]
@@ -18,7 +19,7 @@ SPANS = st.sampled_from(
 
 
 @given(st.integers(1, 12), SPANS)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_weights_keep_the_product_and_cancel_every_power_they_can(
     heads: int, span: Fraction
 ) -> None:
@@ -31,7 +32,7 @@ def test_weights_keep_the_product_and_cancel_every_power_they_can(
 
 
 @given(st.integers(1, 12), SPANS, st.integers(-1000, 1000))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_is_left_obeys_the_closed_form_and_comes_near_it(
     heads: int, span: Fraction, thousandths: int
 ) -> None:

@@ -9,6 +9,7 @@ from numpy.polynomial.chebyshev import chebval
 from exactformer.errors import InputError
 from exactformer.polynomials.functions.chebyshev_expansion import expand
 from exactformer.polynomials.functions.sampled import BoxFunction
+from tests.examples import examples
 
 
 def cube(f, dimension: int) -> BoxFunction:
@@ -16,7 +17,7 @@ def cube(f, dimension: int) -> BoxFunction:
 
 
 @given(st.lists(st.floats(-4, 4), min_size=1, max_size=9))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_polynomial_is_expanded_into_its_own_coefficients(coefficients) -> None:
     expansion = expand(cube(lambda u: chebval(u, coefficients), 1), 10)
     found = np.zeros(11)

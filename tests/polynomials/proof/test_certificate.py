@@ -19,6 +19,7 @@ from exactformer.polynomials.constructions.scaled import scaled
 from exactformer.polynomials.proof.certificate import EXECUTORS, PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from tests.cases.polynomials import polynomials, radii
+from tests.examples import examples
 
 
 def certificate(
@@ -29,7 +30,7 @@ def certificate(
 
 
 @given(polynomials(max_width=12), radii(), st.sampled_from(sorted(CONSTRUCTIONS)))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_json_holds_a_certificate_without_loss(
     p: Polynomial, radius: Fraction, construction: str
 ) -> None:

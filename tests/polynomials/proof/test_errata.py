@@ -120,3 +120,43 @@ def test_block_one_multiplies_by_one_which_need_not_be_below_m() -> None:
     loose = paper_with_offsets(form, B, [B, Fraction(1)])
     assert run_exact(loose, [B, Fraction(0)]) == B**2
     certify_blueprint(loose, form.to_polynomial())
+
+
+@pytest.mark.parametrize("radius", [1, 10, 1000])
+def test_no_radius_holds_for_gaussian_inputs(radius: int) -> None:
+    """Section 5 draws x from a Gaussian, which leaves every ball: there the model is another function.
+
+    ξ₂ = −ξ₁, x = 2B·ξ₁ in block 2: the own score −4B² + 2B² is below the other's 4B².
+    """
+    form, B = power_of_first(2, [[1, 0], [-1, 0]]), Fraction(radius)
+    x = [2 * B, Fraction(0)]
+    assert run_exact(paper(form, B), x) != form.to_polynomial().at(x)
+    assert run_exact(paper(form, 2 * B), x) == form.to_polynomial().at(x)
+
+
+def relu(x: Fraction) -> Fraction:
+    return max(x, Fraction(0))
+
+
+@pytest.mark.parametrize("x", [Fraction(-7, 3), Fraction(0), Fraction(5, 2)])
+def test_relu_networks_reach_polynomials_of_degree_one_and_piecewise_linear_maps(
+    x: Fraction,
+) -> None:
+    """Remark 3.6 says never, section 7 that no deep model did: x and |x| take two ReLUs."""
+    assert 3 * relu(x) - 3 * relu(-x) + 1 == 3 * x + 1
+    assert relu(x) + relu(-x) == abs(x)
+
+
+def test_any_finite_sample_has_a_bound_for_which_every_token_selects_itself() -> None:
+    """The networks of section 5 are trained in closed form. On the points they were trained on there
+    is an M with which the literal blocks, scores and maxima included, give the same numbers.
+    """
+    directions = [[Fraction(3, 2), Fraction(-1)], [Fraction(-5, 4), Fraction(1, 3)], [0, 2]]
+    form = direct_form(directions, [[1, -2, Fraction(1, 2)]] * 3)
+    points = [[Fraction(a, 3), Fraction(b, 7)] for a in range(-9, 10, 3) for b in range(-14, 15, 7)]
+    largest = max(
+        abs(sum(c * v for c, v in zip(xi, x, strict=True))) for xi in directions for x in points
+    )
+    literal = paper_with_offsets(form, largest, [max(Fraction(1), largest) ** 3 + 1] * 3)
+    for x in points:
+        assert run_exact(literal, x) == form.to_polynomial().at(x)

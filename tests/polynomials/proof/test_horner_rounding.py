@@ -19,6 +19,7 @@ from exactformer.polynomials.proof.monomial_rounding import expanded_bound
 from exactformer.polynomials.run.compiled_run import CompiledTerms
 from exactformer.polynomials.run.horner_plan import Action, Scheme, Step, scheme
 from exactformer.polynomials.run.monomial_plan import Monomial, _monomial, expand
+from tests.examples import examples
 
 DENSE = "(1 + x - 2 y + z/3)^5 - 3 (x + y - z/7)^4"
 SPARSE = "x^7 y^2 - 3 x z + 1/3; y^5; 4"
@@ -80,7 +81,7 @@ def additions(plan: Scheme) -> list[Counts]:
 
 
 @given(st.lists(tables, min_size=1, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_scheme_is_the_polynomial_and_its_additions_are_counted(polynomials) -> None:
     plan = scheme(polynomials, 4, [Fraction(0)] * 4)
     if plan is None:

@@ -37,6 +37,7 @@ from tests.cases.blueprints import attention_block, direct_form, hand_made, with
 from tests.cases.margins import ball_points
 from tests.cases.polynomials import random_polynomial
 from tests.cases.shuffled import run_shuffled
+from tests.examples import examples
 
 
 def bounds(blueprint: Blueprint, dtype: torch.dtype) -> tuple[RoundingBound, RoundingBound]:
@@ -164,7 +165,7 @@ def test_many_random_blueprints_keep_to_their_bounds_in_any_order_of_sums() -> N
 
 
 @given(st.integers(0, 2**32), st.sampled_from(sorted(CONSTRUCTIONS)), st.sampled_from(DTYPES))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_constructions_keep_to_their_bounds_in_any_order_of_sums(
     seed: int, construction: str, dtype: torch.dtype
 ) -> None:
@@ -371,7 +372,7 @@ class Depth(torch.Tensor):
 
 
 @given(st.integers(1, 300))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_fixed_sums_are_as_deep_as_claimed(size: int) -> None:
     """No term meets more additions than the bounds count, and the sums are sums."""
     start = torch.zeros(size, dtype=torch.float64).as_subclass(Depth)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from exactformer.core.domain import root_above
 from exactformer.polynomials.proof.folded_tables import Columns
 from exactformer.polynomials.proof.magnitudes import Sizes, largest, value_range
+from tests.examples import examples
 
 
 def covers(bound: float, exact: Fraction) -> bool:
@@ -20,7 +21,7 @@ def covers(bound: float, exact: Fraction) -> bool:
 
 
 @given(st.fractions(min_value=0), st.integers(-300, 300))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_root_above_is_above_and_close(fraction: Fraction, exponent: int) -> None:
     square = fraction * Fraction(4) ** exponent
     root = root_above(square)
@@ -37,7 +38,7 @@ def at(coefficients: list[Fraction], t: Fraction) -> Fraction:
 
 
 @given(polynomials, st.fractions(0, 5), st.lists(st.fractions(-1, 1), min_size=1, max_size=8))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_ranges_and_sizes_hold_on_the_interval(
     coefficients: list[Fraction], reach: Fraction, places: list[Fraction]
 ) -> None:

@@ -31,6 +31,7 @@ from exactformer.polynomials.run.literal import LiteralTransformer
 from tests.cases.adversary import DTYPES, worst_error
 from tests.cases.blueprints import direct_form
 from tests.cases.polynomials import RADII, names, random_polynomial
+from tests.examples import examples
 
 NOT_VACUOUS = 1000
 SHAPES = ((1, 1), (1, 3), (1, 8), (2, 2), (2, 4), (2, 8), (3, 4), (4, 3), (4, 5), (6, 2), (6, 4))
@@ -119,7 +120,7 @@ def test_bounds_of_many_tokens_are_not_vacuous() -> None:
 
 @given(st.integers(-498, 498), st.integers(1, 4), st.sampled_from(["float64", "float32"]))
 @example(exponent=498, q=1, name="float64")
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_bounds_follow_the_scale_of_the_ball(exponent: int, q: int, name: str) -> None:
     """Powers of two move exponents only, so (R·2^k, Q/2^kq) must have the bound of (R, Q)."""
     shift = Fraction(2) ** (exponent // q)

@@ -37,6 +37,7 @@ from tests.cases.blueprints import (
 )
 from tests.cases.margins import smallest_margins
 from tests.cases.polynomials import RADII, random_polynomial
+from tests.examples import examples
 
 
 def proof(blueprint: Blueprint) -> SelectionProof:
@@ -64,7 +65,7 @@ def dot(a: list[int], b: list[int]) -> int:
 
 
 @given(vectors, vectors, vectors)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_a_product_of_linear_forms_is_bounded_by_the_pair_bound(
     u: list[int], v: list[int], x: list[int]
 ) -> None:
@@ -224,7 +225,7 @@ def test_constants_of_a_shared_row_that_differ_between_tokens_count() -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_random_heads_with_many_shared_rows_and_two_heads_are_never_overestimated(
     seed: int,
 ) -> None:

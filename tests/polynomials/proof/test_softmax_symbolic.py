@@ -38,6 +38,7 @@ from exactformer.polynomials.proof.softmax_symbolic import (
 )
 from tests.cases.blueprints import attention_block, hand_made
 from tests.cases.polynomials import polynomials, radii
+from tests.examples import examples
 
 P = Polynomial.parse("x^3 + 2 x y^2 - y")
 SMALL = Extrapolation(3, Fraction(1))
@@ -64,7 +65,7 @@ def altered_head(
 
 
 @given(polynomials(max_width=12), radii(), st.integers(1, 4))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_with_softmax_made_linear_the_output_is_the_target(
     p: Polynomial, radius: Fraction, heads: int
 ) -> None:

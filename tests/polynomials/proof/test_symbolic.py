@@ -23,6 +23,7 @@ from exactformer.polynomials.proof.symbolic import SymbolicRun, run_symbolic
 from exactformer.polynomials.run.exact import run_exact
 from tests.cases.blueprints import attention_block, hand_made
 from tests.cases.polynomials import polynomials, radii, random_point
+from tests.examples import examples
 
 
 def output_at(run: SymbolicRun, x: list[Fraction]) -> Fraction:
@@ -36,7 +37,7 @@ def output_at(run: SymbolicRun, x: list[Fraction]) -> Fraction:
 
 
 @given(polynomials(max_width=20), radii(), st.sampled_from(sorted(CONSTRUCTIONS)), st.randoms())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_polynomials_and_numbers_agree(
     p: object, radius: Fraction, construction: str, rng: random.Random
 ) -> None:

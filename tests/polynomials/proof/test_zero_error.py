@@ -35,6 +35,7 @@ from tests.cases.polynomials import (
     random_polynomial,
     shapes,
 )
+from tests.examples import examples
 
 FAMILIES = ("lattice", "tailored", "spread")
 
@@ -53,7 +54,7 @@ def prove(blueprint: Blueprint, p: Polynomial) -> None:
     st.sampled_from(FAMILIES),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_the_model_is_the_polynomial(
     p: Polynomial, radius: Fraction, construction: str, family: str, rng: random.Random
 ) -> None:
@@ -121,7 +122,7 @@ def test_small_cases(construction: str, text: str, radius: Fraction) -> None:
 
 
 @given(polynomials(max_width=20), st.randoms(use_true_random=False))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_other_target_is_refused(p: Polynomial, rng: random.Random) -> None:
     blueprint = CONSTRUCTIONS["scaled"](ridge_form(p), Fraction(1))
     run = run_symbolic(blueprint, Fraction(1))

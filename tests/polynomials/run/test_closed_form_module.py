@@ -20,6 +20,7 @@ from exactformer.polynomials.run import closed_form_cpu as fused_blocks
 from exactformer.polynomials.run import compiled_run
 from exactformer.polynomials.run.closed_form import GROUP, Basis, FusedForm
 from exactformer.polynomials.run.closed_form_module import FusedTransformer, formula, is_plain
+from tests.examples import examples
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 BASES = list(Basis)
@@ -139,7 +140,7 @@ def test_the_bound_is_not_vacuous(basis: Basis, factor: int) -> None:
     basis=st.sampled_from(BASES),
     centred=st.booleans(),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_blocks_agree_with_the_formula(
     n: int, q: int, count: int, basis: Basis, centred: bool
 ) -> None:
@@ -304,7 +305,7 @@ def _add(total: list[int], terms: list[int], depth: list[int]) -> None:
 
 
 @given(st.integers(1, 3000))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_additions_count_every_way_of_summing(n: int) -> None:
     features = Matrix.of(n, 1, {})
     claimed = FusedForm(features, (), (features,), (Fraction(0),)).additions()

@@ -24,6 +24,7 @@ from exactformer.polynomials.run.closed_form_module import FusedTransformer
 from exactformer.polynomials.run.compiled_run import CompiledTerms
 from exactformer.polynomials.run.horner_plan import Action, Scheme, scheme
 from exactformer.polynomials.run.monomial_run import Expanded
+from tests.examples import examples
 from tests.polynomials.proof.test_horner_rounding import DENSE, tables
 from tests.polynomials.run.test_closed_form_module import fused_form, points_of
 
@@ -87,7 +88,7 @@ def laid_out(x: NDArray[np.floating], layout: str) -> Tensor:
     st.integers(1, 40),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_terms_are_added_as_the_scheme_says(
     polynomials, dtype: torch.dtype, centred: bool, layout: str, count: int, seed: int
 ) -> None:
@@ -185,7 +186,7 @@ def tokens(module: FusedTransformer, point: Tensor, number: type) -> list[np.flo
     st.sampled_from(DTYPES),
     st.booleans(),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_tokens_are_added_in_the_order_of_the_kernel(
     n: int, d: int, q: int, m: int, basis: Basis, dtype: torch.dtype, centred: bool
 ) -> None:
@@ -214,7 +215,7 @@ def quick(model: ef.PolynomialModel, x: Tensor) -> Tensor | None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_point_outside_passes_the_quick_test(ball, box, data) -> None:
     """Whatever passes also passes the test that decides; whatever is well inside passes both."""
     model = data.draw(st.sampled_from([ball, box]))

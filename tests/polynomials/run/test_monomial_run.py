@@ -40,6 +40,7 @@ from exactformer.polynomials.run.monomial_plan import (
 )
 from exactformer.polynomials.run.monomial_run import Expanded
 from tests.cases.targets import CASES, Case, points
+from tests.examples import examples
 
 DENSE = "(1 + x - 2 y + z/3)^5 - 3 (x + y - z/7)^4"
 SPARSE = "x^7 y^2 - 3 x z + 1/3; y^5; 4"
@@ -121,7 +122,7 @@ def test_all_three_ways_are_the_polynomial(build, text: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(-9, 9)), min_size=1))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_plan_is_the_polynomial(terms) -> None:
     """In integers below 2^53 nothing is rounded: equality."""
     table: dict[tuple[int, ...], Fraction] = {}

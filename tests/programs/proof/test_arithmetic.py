@@ -25,6 +25,7 @@ from exactformer.programs.proof.arithmetic import (
     times,
     up,
 )
+from tests.examples import examples
 from tests.programs.proof.steps import FORMAT_NAMES, holds
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -44,7 +45,7 @@ def test_the_lowest_bit_of_a_float_is_the_largest_power_of_two_that_divides_it(
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_products_come_with_a_bound_of_their_error(data: st.DataObject) -> None:
     entries = st.one_of(st.integers(-50, 50).map(float), numbers, st.just(1 / 3))
     a = np.array(data.draw(st.lists(entries, min_size=6, max_size=6))).reshape(2, 3)
@@ -57,7 +58,7 @@ def test_products_come_with_a_bound_of_their_error(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_sums_that_fit_are_exact_in_any_order(data: st.DataObject) -> None:
     """Multiples of 2^e whose sizes add up to at most 2^(e + p)."""
     name = data.draw(st.sampled_from(["float32", "bfloat16"]))

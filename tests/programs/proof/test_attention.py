@@ -23,6 +23,7 @@ from exactformer.programs.proof.attention import _total, _Written, prove_head
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores
 from exactformer.programs.proof.state import Read, Reading, State
+from tests.examples import examples
 from tests.programs.proof.steps import (
     arithmetic_of,
     drawn,
@@ -347,7 +348,7 @@ rooms = st.floats(0.05, 40)
 
 
 @given(st.lists(rooms, min_size=8, max_size=8))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_a_leak_is_at_least_the_exponential_of_its_room(xs: list[float]) -> None:
     exactly, rounded = made_once(None), made_once("bfloat16")
     for room in [*xs, -800.0, -3.0]:
@@ -392,7 +393,7 @@ def test_weights_are_uniform_on_what_is_selected_up_to_leaks_and_spread(beginnin
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_no_scores_weigh_otherwise_than_proven(data: st.DataObject) -> None:
     """Any mixture of values in [−1, 1] by softmax is as near to the mean of the selected as proven."""
     written = made_once(None)

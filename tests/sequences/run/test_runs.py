@@ -22,6 +22,7 @@ from exactformer.sequences.run.exact import run_sequence
 from exactformer.sequences.run.fused import Quantiser, SequenceSweeps, read_sweeps
 from exactformer.sequences.run.literal import LiteralSequence
 from tests.cases.sequences import FORMS, SIZES, every_class, grid, random_table, symbols
+from tests.examples import examples
 
 rng = random.Random(1)
 
@@ -136,7 +137,7 @@ def test_forty_seven_bits_are_exact() -> None:
 
 
 @given(st.floats(-0.5, 1.5), st.integers(1, 60), st.sampled_from([(0, 1), (-1, 2), (0.1, 0.7)]))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_float_falls_into_the_cell_of_exact_arithmetic(
     x: float, cells: int, support: tuple[float, float]
 ) -> None:

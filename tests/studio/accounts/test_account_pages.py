@@ -12,7 +12,7 @@ from exactformer.studio.accounts import service as accounts
 from exactformer.studio.app import create_app
 from exactformer.studio.errors import BusyError
 from exactformer.studio.settings import Settings
-from tests.studio.support.forms import TOKEN, form_of, send
+from tests.studio.support.forms import TOKEN, Forms, form_of, send
 from tests.studio.support.people import PASSWORD, People, Person
 from tests.studio.support.servers import settings_of
 
@@ -87,6 +87,8 @@ def test_wrong_handle_and_wrong_password_are_one_refusal(client: Any, people: Pe
     unknown = fill_in(client, "/login", handle="nobody-here", password="wrong password")
     told = [re.search(r'role="alert">([^<]+)', answer.text) for answer in (known, unknown)]
     assert known.status_code == unknown.status_code == 422
+    (kept,) = [fields for action, fields in Forms(unknown.text).found if action == "/login"]
+    assert (kept["handle"], kept["password"]) == (["nobody-here"], [""])
     assert [match and match[1] for match in told] == ["the handle or the password is wrong"] * 2
 
 
@@ -117,6 +119,7 @@ def test_a_name_is_changed_and_shown(people: People) -> None:
     page = client.get(answer.headers["location"]).text
     assert "The name is changed." in page
     assert "Emmy &lt;Noether&gt;" in page
+    assert "Emmy &lt;Noether&gt;" in client.get(f"/readers/{people.reader.handle}").text
     assert client.post("/account/name", data={"name": " "}).status_code == 422
 
 

@@ -39,11 +39,12 @@ def test_the_works_are_there_with_the_verdicts_of_stored_runs(client: Any, app: 
                 assert re.search(rf'badge--{tone}" href="[^"]+">{status} <b>{number}<', page)
 
 
-def test_without_stored_runs_nothing_is_said_to_be_reproduced(settings: Any) -> None:
+def test_without_stored_runs_what_needs_them_is_not_tried(settings: Any) -> None:
     with TestClient(create_app(replace(settings, results=None))) as client:
-        page = client.get("/").text
-    assert "no stored run" in page
-    assert "reproduced" not in page
+        for status in ("numbers differ", "not reproduced", "inconclusive"):
+            assert "No claim fits" in client.get("/claims", params={"status": status}).text
+        place = "/papers/fang-2022-attention-enables-zero-approximation-error/claims/table-1"
+        assert "No full run of fang-table-1 is stored." in client.get(place).text
 
 
 def test_the_menu_offers_what_ones_role_may_do(people: People) -> None:

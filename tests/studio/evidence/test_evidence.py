@@ -13,7 +13,7 @@ from exactformer.studio.errors import NotFoundError
 from exactformer.studio.evidence import evidence
 
 RESULTS = Path(__file__).parents[3] / "results"
-NAME = "rounding-by-radius"
+NAME = "yun-rate"
 
 
 @pytest.mark.parametrize("folder", [None, Path("/nowhere")])
@@ -26,12 +26,13 @@ def test_without_a_stored_run_the_command_is_given(folder: Path | None) -> None:
 def test_a_run_that_changes_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / f"{NAME}.json"
     shutil.copy(RESULTS / path.name, path)
-    assert "3 of 3 statements hold" in evidence.of(tmp_path, NAME).shown.counts
+    assert "6 of 6 statements hold" in evidence.of(tmp_path, NAME).shown.counts
     content = json.loads(path.read_text())
-    content["statements"] = dict.fromkeys(content["statements"], False)
+    for cell in content["cells"]:
+        cell["metrics"]["d_2"] = 9.0
     path.write_text(json.dumps(content))
     os.utime(path, ns=(1, 1))
-    assert "0 of 3 statements hold" in evidence.of(tmp_path, NAME).shown.counts
+    assert "6 of 6 statements hold" not in evidence.of(tmp_path, NAME).shown.counts
 
 
 def test_a_damaged_run_is_no_run(tmp_path: Path) -> None:

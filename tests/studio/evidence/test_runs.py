@@ -16,7 +16,7 @@ from exactformer.studio.evidence.runs import RUNNABLE, Run, Runs, compared, stat
 from exactformer.studio.playground.workers import Limits
 from tests.waiting import PATIENCE, wait_until
 
-NAME = "rounding-by-radius"
+NAME = "yun-softmax"
 HTMX = {"HX-Request": "true"}
 
 

@@ -83,19 +83,6 @@ def test_a_shared_link_works_for_everybody_until_it_is_taken_back(
     visit.expect("status of 404")
 
 
-@pytest.mark.slow
-def test_a_collection_can_be_deleted(visit: Visit, live_people: People) -> None:
-    reader = live_people.new()
-    shelf = shelved(reader, "Short-lived", ())
-    page = visit.page(reader)
-    page.goto(f"/collections/{shelf}")
-    page.get_by_text("Title and description").click()
-    page.get_by_text("Delete this collection").click()
-    page.get_by_role("button", name="Yes, delete it").click()
-    page.wait_for_url("**/collections")
-    assert page.get_by_text("Short-lived").count() == 0
-
-
 def test_a_form_that_is_on_its_way_is_not_sent_again(reader_page: Any) -> None:
     reader_page.goto("/collections")
     reader_page.locator("[name=title]").fill("Once")

@@ -50,18 +50,6 @@ def test_register_log_out_and_log_in_again(page: Any) -> None:
     knows_somebody(page)
 
 
-@pytest.mark.slow
-def test_a_wrong_password_is_refused_in_words_and_the_handle_stays(visit: Visit) -> None:
-    page = visit.page()
-    page.goto("/login")
-    fill_in(page, Handle="nobody", Password="not the password")
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_contain_text("wrong")
-    assert page.get_by_label("Handle").input_value() == "nobody"
-    assert page.get_by_label("Password").input_value() == ""
-    visit.expect("status of 422")
-
-
 def test_registering_works_without_scripts(visit: Visit) -> None:
     page = visit.page(java_script_enabled=False)
     register(page)
@@ -87,20 +75,6 @@ def test_one_can_log_in_with_the_keyboard_alone(visit: Visit, live_people: Peopl
     page.keyboard.press("Enter")
     page.get_by_text(reader.handle.capitalize()).first.wait_for()
     knows_somebody(page)
-
-
-@pytest.mark.slow
-def test_a_page_that_needs_an_account_is_shown_after_logging_in(
-    visit: Visit, live_people: People
-) -> None:
-    reader = live_people.new()
-    page = visit.page()
-    page.goto("/account")
-    fill_in(page, Handle=reader.handle, Password=PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-    page.wait_for_url("**/account")
-    expect(page.get_by_label("What others see")).to_have_value(reader.handle.capitalize())
-    visit.expect("status of 401")
 
 
 @pytest.mark.slow

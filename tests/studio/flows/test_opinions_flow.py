@@ -37,15 +37,6 @@ def test_like_react_and_save_are_kept(reader_page: Any, paper: str) -> None:
 
 
 @pytest.mark.slow
-def test_like_works_without_scripts(visit: Visit, live_people: People, paper: str) -> None:
-    page = visit.page(live_people.new(), java_script_enabled=False)
-    page.goto(paper)
-    page.locator("#vote-like").click()
-    page.wait_for_url(f"**{paper}**")
-    expect(page.locator("#vote-like")).to_have_attribute("aria-pressed", "true")
-
-
-@pytest.mark.slow
 def test_a_visitor_sees_counts_and_is_asked_to_log_in(page: Any, paper: str) -> None:
     page.goto(paper)
     assert page.locator("#opinions button").count() == 0
@@ -70,20 +61,6 @@ def test_write_a_review_edit_it_and_see_its_history(reader_page: Any, paper: str
     page.get_by_role("button", name="Save the new version").click()
     page.get_by_role("link", name="edited, version 2").click()
     expect(page.locator("ins")).to_contain_text("clear")
-
-
-@pytest.mark.slow
-def test_a_review_can_be_deleted_and_taken_up_again(reader_page: Any, paper: str) -> None:
-    page = reader_page
-    page.goto(f"{paper}/review")
-    page.get_by_label("Summary").fill("First thoughts.")
-    page.get_by_role("button", name="Publish").click()
-    review = page.locator("article.review", has_text="yours")
-    review.get_by_text("Delete your review").click()
-    review.get_by_role("button", name="Yes, delete it").click()
-    page.goto(f"{paper}/review")
-    assert page.get_by_label("Summary").input_value() == "First thoughts."
-    expect(page.get_by_role("button", name="Publish")).to_have_count(1)
 
 
 def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: People) -> None:
@@ -156,15 +133,6 @@ def test_a_preview_shows_what_will_be_shown(reader_page: Any, paper: str) -> Non
     expect(preview.locator("script")).to_have_count(0)
 
 
-@pytest.mark.slow
-def test_discussion_is_filtered_by_kind(page: Any, live_world: Any) -> None:
-    page.goto(f"/papers/{live_world.slug}/discussion")
-    page.get_by_role("link", name="Caveats").click()
-    page.locator("[aria-current=true]", has_text="Caveats").wait_for()
-    kinds = page.locator("article.comment .kind").all_inner_texts()
-    assert set(kinds) == {"caveat"}
-
-
 def test_a_comment_is_marked_as_useful_without_a_reload(
     visit: Visit, live_people: People, paper: str
 ) -> None:
@@ -186,17 +154,3 @@ def test_a_comment_is_marked_as_useful_without_a_reload(
     expect(page.locator("#discussion .comment").first).to_contain_text("Remark 0.")
     page.locator(mark).press("Enter")
     expect(page.locator(mark)).to_have_attribute("aria-pressed", "false")
-
-
-@pytest.mark.slow
-def test_a_comment_is_marked_as_useful_without_scripts(
-    visit: Visit, live_people: People, paper: str
-) -> None:
-    author = live_people.new()
-    number = commented(author, author.client.get(paper), body="A remark.")
-    mark = f"#useful-comment-{number}"
-    page = visit.page(live_people.new(), java_script_enabled=False)
-    page.goto(paper)
-    page.locator(mark).click()
-    page.wait_for_url(f"**/comments/{number}**")
-    expect(page.locator(mark)).to_have_attribute("aria-pressed", "true")

@@ -123,3 +123,23 @@ def test_without_scripts_claims_open_by_hand(visit: Visit) -> None:
     expect(page.locator("#table-1 .claim__inside")).to_be_visible()
     page.get_by_text("Code, data, links, export").click()
     expect(page.get_by_role("link", name="History of changes")).to_be_visible()
+
+
+def test_an_institution_leads_to_its_people_and_papers(page: Any) -> None:
+    page.goto(FANG)
+    title = page.locator("h1").inner_text()
+    page.get_by_role("list", name="Institutions").get_by_role("link").first.click()
+    page.wait_for_url("**/institutions/*")
+    page.get_by_role("link", name=title).wait_for()
+    page.get_by_role("link", name="Zhiying Fang").first.click()
+    page.wait_for_url("**/people/*")
+    page.get_by_role("link", name=title).wait_for()
+
+
+def test_the_map_of_a_paper_leads_to_the_explorer(page: Any) -> None:
+    page.goto(FANG)
+    page.locator("#map").scroll_into_view_if_needed()
+    page.locator("#map canvas").first.wait_for()
+    page.get_by_role("link", name="Explore full screen").click()
+    page.wait_for_url("**/map?node=paper:*")
+    page.locator("canvas").first.wait_for()

@@ -16,6 +16,7 @@ from exactformer.studio.library.catalogue import store
 from exactformer.studio.library.matches import match
 from exactformer.studio.library.records import PaperRecord, checked
 from exactformer.studio.library.tables import Citation, Paper
+from tests.examples import examples
 from tests.studio.support.desks import open_library
 
 
@@ -134,7 +135,7 @@ def test_slugs_are_words_and_unique(library: Session) -> None:
     assert slugs == [f"paper-{n}" for n in range(4, 4 + len(slugs))]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.sampled_from(["注", "意", "力", "注 2", "意 2", "力 3", "a", "a 2"]), max_size=6)
 )

@@ -22,8 +22,10 @@ WHERE = ["person", "institution", "topic", "search", "citing", "collection", "sh
 def write_papers(app: Any, numbers: range) -> list[Paper]:
     """Write papers by one author of one house about one topic, which all cite Fang."""
     claims = (
-        ClaimRecord(anchor="lemma-1", kind="lemma", title="Lemma 1", checked_by="A test."),
-        ClaimRecord(anchor="lemma-2", kind="lemma", title="Lemma 2", checked_by=""),
+        ClaimRecord(
+            anchor="lemma-1", kind="lemma", title="Lemma 1", ledger="fang-2022/theorem-3-5"
+        ),
+        ClaimRecord(anchor="lemma-2", kind="lemma", title="Lemma 2"),
     )
     records = [
         PaperRecord(
@@ -85,11 +87,11 @@ def test_a_list_shows_verdicts_and_asks_as_often_for_many_papers_as_for_two(
         asked.clear()
         text = client.get(place).text
         numbers.append(len(asked))
-        assert sum("claims.checked_by" in statement for statement in asked) <= 2
+        assert sum("claims.ledger" in statement for statement in asked) <= 2
         for paper in made:
             bar = text.partition(f'aria-label="Claims of {paper.title}"')[2].partition("</ul>")[0]
             found = re.findall(r'href="/claims\?paper=([\w-]+)&amp;status=([\w%]+)".*<b>(\d)', bar)
-            assert found == [(paper.slug, "checked", "1"), (paper.slug, "not%20checked", "1")]
+            assert found == [(paper.slug, "corrected", "1"), (paper.slug, "not%20tried", "1")]
     assert numbers[0] == numbers[1]
 
 

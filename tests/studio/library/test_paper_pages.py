@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from exactformer.studio.evidence import evidence
-from exactformer.studio.evidence.claims import ClaimView
+from exactformer.studio.evidence.claims import view
 from exactformer.studio.library import formats, seeds
 from exactformer.studio.library.seeds import work
+from exactformer.studio.library.tables import Claim
 from tests.studio.support.markup_rules import violations
 
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
@@ -40,17 +41,15 @@ def test_every_claim_shows_its_status_and_how_to_run_it_again(client: Any, setti
     for claim in work("fang-2022").claims:
         start = text.index(f'id="{claim.anchor}"')
         card = text[start : text.index("</article>", start)]
-        if claim.experiment is None:
-            assert "checked" in card
-            continue
-        found = evidence.of(settings.results, claim.experiment)
-        status = ClaimView(claim, found).status
-        assert re.search(rf"badge[^>]*>.*{status}</span>", card)
-        assert found.shown.command in card
-        assert f"/figures/{claim.experiment}.png" in card
-        for line in found.shown.paper.lines:
-            assert line.reference in card
-            assert line.ours in card
+        shown = view(Claim(**asdict(claim)), settings.results)
+        assert re.search(rf"badge[^>]*>.*{shown.status}</span>", card)
+        assert shown.entry is not None
+        assert f"/papers/{FANG.rpartition('/')[2]}/claims/{claim.anchor}" in card
+        for line in shown.lines:
+            assert f">{line.published}</td>" in card
+        if shown.evidence is not None:
+            assert shown.evidence.shown.command in card
+            assert f"/figures/{shown.evidence.shown.name}.png" in card
 
 
 def test_claims_that_are_found_stand_in_a_list_with_a_style(client: Any) -> None:

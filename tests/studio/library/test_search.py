@@ -17,6 +17,7 @@ from exactformer.studio.library.papers import SORTS, Browse
 from exactformer.studio.library.records import checked
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.storage.tables import Base
+from tests.examples import examples
 from tests.studio.conftest import EITHER
 from tests.studio.support.desks import make_search_index, open_library
 from tests.studio.support.made_records import NAMES
@@ -134,7 +135,7 @@ def test_pages_follow_each_other_without_gaps(either: Session) -> None:
     assert [title for page in pages for title in page] == whole
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(NAMES)
 def test_a_paper_is_found_by_every_word_of_its_title(blank: sqlite3.Connection, title: str) -> None:
     record = checked({"title": title}, "made")

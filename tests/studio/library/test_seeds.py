@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from exactformer.experiments.engine.result import load
-from exactformer.experiments.registry import find, names
-from exactformer.studio.evidence import claims, evidence
+from exactformer.claims import every, judge
+from exactformer.experiments.engine.stored import stored_runs
+from exactformer.studio.evidence import claims, sources
 from exactformer.studio.library import papers, seeds
 from exactformer.studio.library.catalogue import store
 from exactformer.studio.library.records import checked
@@ -19,8 +20,6 @@ from exactformer.studio.library.tables import Citation, Claim, Paper, Person
 from exactformer.studio.web import markup
 
 RESULTS = Path(__file__).parents[3] / "results"
-STORED = sorted(path.stem for path in RESULTS.glob("*.json"))
-CLAIMED = [claim for name in seeds.NAMES for claim in work(name).claims]
 
 
 def number(db: Session, table: type[Paper] | type[Citation] | type[Person]) -> int:
@@ -73,19 +72,22 @@ def test_a_work_that_was_there_before_is_adopted(library: Session) -> None:
     assert (fang.title, len(fang.claims)) == ("Zero error", len(work("fang-2022").claims))
 
 
-@pytest.mark.parametrize("experiment", STORED)
-def test_every_stored_run_is_tied_to_a_claim(experiment: str) -> None:
-    assert experiment in {claim.experiment for claim in CLAIMED}
-
-
-@pytest.mark.parametrize("experiment", STORED)
-def test_the_status_on_the_page_is_the_engines_verdict(experiment: str) -> None:
-    shown = evidence.of(RESULTS, experiment)
-    result = load(RESULTS / f"{experiment}.json", find(experiment))
-    assert shown.result is not None
-    assert (shown.shown.verdict, shown.shown.why) == (str(result.verdict), result.why)
-    assert shown.result.statements == result.statements
-    assert shown.shown.command == result.provenance.command
+@pytest.mark.parametrize("name", seeds.NAMES)
+def test_the_badge_on_the_page_is_the_ledgers_verdict(library: Session, name: str) -> None:
+    seeds.seed(library)
+    runs = stored_runs(RESULTS)
+    expected = {
+        claim.id: str(judge(claim, runs).verdict) for claim in every() if claim.work == name
+    }
+    paper = papers.get(library, seeds.seeded(library)[name].slug)
+    shown = claims.views(paper, RESULTS)
+    assert {view.claim.anchor: view.status for view in shown} == expected
+    tallied = {status: many for status, _, many in claims.tally(shown)}
+    assert tallied == Counter(expected.values())
+    found = [
+        claims.find(library, claims.Wanted(status=s, paper=paper.slug), RESULTS) for s in tallied
+    ]
+    assert [slice.total for slice in found] == [*tallied.values()]
 
 
 @pytest.mark.parametrize("name", seeds.NAMES)
@@ -94,21 +96,13 @@ def test_claims_are_whole(name: str) -> None:
     anchors = [claim.anchor for claim in record.claims]
     assert len(set(anchors)) == len(anchors) > 0
     for claim in record.claims:
-        assert claim.experiment in {*names(), None}
-        assert claim.experiment or claim.checked_by, claim.anchor
+        assert claim.ledger in claims.entries()
         assert "$" not in markup.render(claim.statement)  # all of it has become mathematics
 
 
-def test_files_that_claims_name_as_checks_exist() -> None:
-    root = RESULTS.parent
-    named = {
-        word.rstrip(".,;:)")
-        for claim in CLAIMED
-        for word in claim.checked_by.replace("(", " ").split()
-        if word.startswith("tests/")
-    }
-    assert named
-    assert [path for path in named if not (root / path).exists()] == []
+def test_files_that_the_ledger_names_can_be_read_here() -> None:
+    assert len(sources.files()) > 20
+    assert all(path.is_file() for path in sources.files().values())
 
 
 def test_reference_lists_have_authors_titles_and_years() -> None:
@@ -125,7 +119,7 @@ def test_pages_count_what_came_of_the_claims(library: Session) -> None:
         assert sum(many for _, _, many in claims.tally(views)) == len(views)
 
 
-def test_a_claim_of_an_unknown_experiment_has_no_evidence() -> None:
-    claim = Claim(anchor="a", kind="table", title="A", experiment="made-up", checked_by="")
-    assert evidence.of_claim(RESULTS, claim.experiment) is None
-    assert claims.ClaimView(claim, None).status == "not checked"
+def test_a_claim_that_the_ledger_does_not_have_is_not_tried() -> None:
+    claim = Claim(anchor="a", kind="table", title="A", statement="", ledger="made-up/a")
+    view = claims.view(claim, RESULTS)
+    assert (view.status, view.evidence, view.basis) == ("not tried", None, "")

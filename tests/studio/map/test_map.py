@@ -33,13 +33,14 @@ from exactformer.studio.map.slices import explore, start
 from exactformer.studio.storage import migrations
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.storage.tables import Base
+from tests.examples import examples
 from tests.studio.support.map_library import CLAIMS, add_works
 
 SIZE = 4
 numbers = st.integers(1, SIZE)
 pairs = st.sets(st.tuples(numbers, numbers), max_size=6)
 kinds_of_nodes = st.sets(st.sampled_from(KINDS), min_size=1)
-few = settings(max_examples=25)
+few = settings(max_examples=examples(25))
 keys = st.builds(Key, st.sampled_from(KINDS), numbers)
 
 

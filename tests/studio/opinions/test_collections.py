@@ -19,6 +19,7 @@ from exactformer.studio.opinions import collections
 from exactformer.studio.opinions.tables import CollectionItem
 from exactformer.studio.security.actor import VISITOR
 from exactformer.studio.storage.audit import AuditEntry
+from tests.examples import examples
 from tests.studio.support.desks import open_desk
 
 
@@ -95,7 +96,7 @@ def test_papers_are_put_in_once_annotated_and_taken_out(desk, shelf):
     assert desk.count(CollectionItem) == 1
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(moves=st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 8)), max_size=8))
 def test_moving_is_what_a_list_would_do(moves):
     with open_desk() as desk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
@@ -101,11 +102,13 @@ def test_votes_reactions_and_saves_are_taken_back_by_the_same_buttons(people):
         return follow(people.reader, send(people.reader, PAPER, f"{PAPER}/{path}", **data)).text
 
     for path, data, shown in (
+        ("vote", {"value": 1}, "Like <b>1</b>"),
         ("vote", {"value": -1}, "Dislike <b>1</b>"),
         ("reaction", {"show": "unclear"}, "unclear <b>1</b>"),
         ("save", {"on": True}, "Saved <b>1</b>"),
     ):
-        assert shown in press(path, **data)
+        pressed = press(path, **data).partition(shown)[0].rpartition("<button")[2]
+        assert 'aria-pressed="true"' in pressed
     assert f'href="{PAPER}"' in page(people.reader, "/collections")
     for path, data, shown in (
         ("vote", {"value": 0}, "Dislike <b>0</b>"),
@@ -135,8 +138,8 @@ def test_a_review_is_written_shown_edited_and_compared(people):
     post(people.reader, f"/reviews/{number}/delete")
     page(people.curator, f"/reviews/{number}", expected=404)
     assert "deleted" in page(people.reader, f"/reviews/{number}")
-    done = follow(people.reader, send(people.reader, f"{PAPER}/review", **REVIEW))
-    assert "Width." in done.text
+    done = follow(people.reader, send(people.reader, f"{PAPER}/review"))  # what stood there
+    assert "Depth." in done.text
     assert 'name="revision" value="3"' in page(people.reader, f"{PAPER}/review")
 
 
@@ -234,6 +237,8 @@ def test_filters_by_kind_and_claim(people):
     assert "Something else" not in page(people.visitor, f"{PAPER}/discussion?kind=caveat")
     assert "Something else" not in page(people.visitor, f"{PAPER}/discussion?claim=table-1")
     assert "No comments of this kind" in page(people.visitor, f"{PAPER}/discussion?kind=question")
+    text = page(people.visitor, f"{PAPER}/discussion?kind=caveat")
+    assert set(re.findall(r'class="badge kind kind--\w+">(\w+)<', text)) == {"caveat"}
     page(people.visitor, f"{PAPER}/discussion?kind=rant", expected=422)
 
 
@@ -330,6 +335,7 @@ def test_a_collection_from_the_first_paper_to_the_withdrawn_link(people, app, pa
     assert "Renamed" in page(people.reader, "/collections")
     post(people.reader, f"{place}/delete")
     page(people.reader, place, expected=404)
+    assert "Renamed" not in page(people.reader, "/collections")
 
 
 def test_a_collection_is_exported_in_its_order_to_those_who_may_read_it(people, app):

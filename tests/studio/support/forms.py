@@ -12,11 +12,12 @@ Fields = dict[str, list[str]]
 
 
 class Forms(HTMLParser):
-    """The posted forms of a page: what each sends as it stands; files and buttons send nothing yet."""
+    """The forms of a page: what each sends as it stands; files and buttons send nothing yet."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, Fields]] = []
+        self.found: list[tuple[str, Fields]] = []  # those that are posted
+        self.asking: list[tuple[str, Fields]] = []  # those whose fields become part of an address
         self._fields: Fields | None = None
         self._open: list[str] | None = None  # what a text area or a list holds
         self.feed(text)
@@ -25,8 +26,9 @@ class Forms(HTMLParser):
         """Begin a form, or note a field."""
         had = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self._fields = {} if had.get("method") == "post" else None
-            self.found += [] if self._fields is None else [(had["action"], self._fields)]
+            self._fields = {}
+            forms = self.found if had.get("method") == "post" else self.asking
+            forms.append((had.get("action", ""), self._fields))
         elif tag == "option" and self._open is not None and ("selected" in had or not self._open):
             self._open[:] = [had["value"]]
         elif "name" in had and "disabled" not in had and self._fields is not None:

@@ -27,10 +27,10 @@ AUTHORS = st.fixed_dictionaries(
 CLAIMS = st.fixed_dictionaries(
     {
         "anchor": st.from_regex(r"\A[a-z][a-z0-9-]{0,20}\Z"),
-        "kind": st.sampled_from(["theorem", "table", "figure", "statement"]),
+        "kind": st.sampled_from(["theorem", "table", "figure", "text"]),
         "title": NAMES,
     },
-    optional={"statement": LINES, "experiment": st.just("fang-table-1"), "checked_by": LINES},
+    optional={"statement": LINES, "ledger": st.just("fang-2022/table-1")},
 )
 FIELDS = st.fixed_dictionaries(
     {"title": NAMES},

@@ -17,7 +17,7 @@ from exactformer.studio.library.tables import (
     Topic,
 )
 
-CLAIMS = 40
+CLAIMS = 70
 
 
 def add_works(db: Session) -> dict[str, str]:

@@ -131,7 +131,7 @@ GET    /c/{token}/export                                  200 200 200 200 200
 
 NEWCOMER = {"handle": "newcomer", "password": PASSWORD, "name": "New"}
 
-EXPERIMENT = "rounding-by-radius"
+EXPERIMENT = "yun-softmax"
 SOURCE = "tests/algebra/test_ridge_forms.py"
 POLYNOMIAL = {"params": {"p": "x^2 + y"}}
 

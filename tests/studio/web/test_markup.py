@@ -12,6 +12,7 @@ from exactformer.studio.accounts import service as accounts
 from exactformer.studio.errors import TooLargeError
 from exactformer.studio.web import markup
 from exactformer.studio.web.markup import Mentions, Surroundings, mentions, render
+from tests.examples import examples
 from tests.studio.support.payloads import PAYLOADS
 
 AROUND = Surroundings("fang", frozenset({"table-1"}), frozenset({"ada"}))
@@ -107,13 +108,13 @@ pieces = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(pieces, max_size=12).map("".join))
 def test_no_text_ever_makes_more_than_is_allowed(text):
     check_safe(render(text, AROUND))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(pieces, max_size=12).map("".join))
 def test_the_second_wall_finds_nothing_left_to_do_about_links(text):
     """Without the sanitiser the parser alone makes nothing but listed elements and safe links."""

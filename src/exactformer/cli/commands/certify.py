@@ -37,7 +37,7 @@ def certify(
         max_length: Of a program: the most tokens that inputs must have.
         causal: Of a program: what positions must attend to.
     """
-    from exactformer.cli.support.descriptions import name_of, read_blueprint
+    from exactformer.cli.support.families import name_of, read_blueprint
     from exactformer.cli.support.panels import certificate_panel
     from exactformer.core.certificate import Kind
     from exactformer.core.loading import certify as prove
@@ -75,4 +75,4 @@ def certify(
         return
     proven = certificate.kind is Kind.PROVEN
     title = f"{file.name} is certified" if proven else f"{file.name}: {certificate.kind}"
-    console().print(certificate_panel(certificate, read_blueprint(file), title=title))
+    console().print(certificate_panel(certificate, read_blueprint(file).rows(), title=title))

@@ -57,7 +57,6 @@ def compile(
         directions: auto, lattice, spread or tailored.
         tolerance: Refuse a larger certified error; softmax then uses as many heads as it takes.
     """
-    from exactformer.cli.support.descriptions import model_facts
     from exactformer.cli.support.panels import certificate_panel
     from exactformer.polynomials.compile import compile as compile_model
 
@@ -79,8 +78,8 @@ def compile(
     if out is not None:
         model.save(out)
     if as_json:
-        facts = model_facts(model.blueprint)
+        facts = model.facts()
         print_json({**facts, "certificate": model.certificate.to_dict()}, out)
     else:
         saved = "nowhere; -o FILE keeps it" if out is None else str(out)
-        console().print(certificate_panel(model.certificate, model.blueprint, saved=saved))
+        console().print(certificate_panel(model.certificate, model.rows(), saved=saved))

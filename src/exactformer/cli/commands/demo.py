@@ -39,7 +39,6 @@ def demo(
     from time import perf_counter
 
     from exactformer.algebra import Polynomial
-    from exactformer.cli.support.descriptions import model_facts
     from exactformer.cli.support.evaluation import REFERENCE_DIGITS, compare, observed_errors
     from exactformer.cli.support.panels import certificate_panel
     from exactformer.figures import accuracy_figure, save_figure
@@ -55,7 +54,7 @@ def demo(
     polynomial = Polynomial.parse(LAW, _VARIABLES)
     with waiting("Compile and prove", not as_json):
         model = compile(polynomial, _RADIUS)
-    screen.print(certificate_panel(model.certificate, model.blueprint))
+    screen.print(certificate_panel(model.certificate, model.rows()))
 
     _step(screen, 2, f"Evaluate transformer and polynomial at {points:,} random points of the ball")
     errors = observed_errors(model, polynomial, points)
@@ -81,7 +80,7 @@ def demo(
     if as_json:
         print_json(
             {
-                **model_facts(model.blueprint),
+                **model.facts(),
                 "certificate": model.certificate.to_dict(),
                 "points": points,
                 "observed": observed,

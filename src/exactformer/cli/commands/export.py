@@ -91,7 +91,7 @@ def export(
 
 
 def _check_offered(file: Path, family: str, format: str, outside: str) -> None:
-    from exactformer.cli.support.descriptions import name_of
+    from exactformer.cli.support.families import name_of
 
     if family == "programs" and outside != "nan":
         raise InputError(f"--outside {outside}: a program has no value outside its vocabulary")

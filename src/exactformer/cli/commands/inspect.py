@@ -50,7 +50,7 @@ def inspect(
         matrices: Print every matrix, entry by entry, exactly.
         at: An input, e.g. 0.5,-1 (sequences: token after token). Prints the trace of the model at it.
     """
-    from exactformer.cli.support.descriptions import model_facts, name_of, read_blueprint
+    from exactformer.cli.support.families import name_of, read_blueprint
     from exactformer.cli.support.panels import NOT_PROVEN, add_certificate, facts_grid, row
     from exactformer.core.loading import family_of
 
@@ -75,7 +75,7 @@ def inspect(
     trace = None if at is None else _trace(model, family, at)
     if as_json:
         certificate = None if model is None else model.certificate.to_dict()
-        data = {"family": family, **model_facts(blueprint)}
+        data = {"family": family, **blueprint.facts()}
         if family == "polynomials":
             data |= _polynomial_data(blueprint, matrices)
         data |= {"certificate": certificate, "problem": None if problem is None else str(problem)}
@@ -162,11 +162,10 @@ def _show(family: str, blueprint: Any, screen: Console) -> None:
     if family == "polynomials":
         _show_polynomial(blueprint, screen)
         return
-    from exactformer.cli.support.descriptions import rows_of
     from exactformer.cli.support.panels import facts_grid, row
 
     rows = facts_grid()
-    for name, value in rows_of(blueprint).items():
+    for name, value in blueprint.rows().items():
         row(rows, name, value)
     row(rows, "dimensions", " | ".join(_runs(blueprint.dimensions)))
     screen.print(rows, "")
@@ -175,12 +174,12 @@ def _show(family: str, blueprint: Any, screen: Console) -> None:
 def _show_polynomial(blueprint: Blueprint, screen: Console) -> None:
     from rich.text import Text
 
-    from exactformer.cli.support.descriptions import variable_list
+    from exactformer.algebra.printing import name_list
 
     target = shortened(blueprint.metadata.get("target", "not named"))
     screen.print(Text.assemble("\n", (target, "bold")))
     screen.print(
-        f"on {blueprint.domain}, variables {variable_list(blueprint.variables)}; "
+        f"on {blueprint.domain}, variables {name_list(blueprint.variables) or 'none'}; "
         f"{blueprint.construction} construction\n"
     )
     if "approximation" in blueprint.metadata:

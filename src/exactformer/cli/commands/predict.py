@@ -25,7 +25,7 @@ from exactformer.core.words import at_most
 from exactformer.errors import InputError, OutsideDomainError
 
 if TYPE_CHECKING:
-    from exactformer.cli.support.points import Batch, Points
+    from exactformer.cli.support.points import Points
     from exactformer.cli.support.rows import RowFunction
     from exactformer.programs.model import ProgramModel
 
@@ -60,7 +60,7 @@ def predict(
             there), zero for sequence maps.
         ignore_extra: Leave out columns that are not variables.
     """
-    from exactformer.cli.support.points import open_points
+    from exactformer.cli.support.points import read_points
     from exactformer.cli.support.rows import open_model
     from exactformer.core.loading import family_of, load
 
@@ -76,8 +76,7 @@ def predict(
     if source is None and sys.stdin.isatty():
         names = ", ".join(function.columns)
         typer.echo(f"One {function.unit} per line ({names}); Ctrl-D ends.", err=True)
-    with open_points(source, function.columns, ignore_extra) as table:
-        summary = _run(function, table, target, as_json)
+    summary = _run(function, read_points(source, function.columns, ignore_extra), target, as_json)
     if as_json:
         print_json(summary, target)
     elif target is not None:
@@ -109,7 +108,8 @@ def _run(function: RowFunction, table: Points, out: Path | None, as_json: bool) 
     import numpy as np
 
     from exactformer.cli.support.evaluation import in_order
-    from exactformer.cli.support.points import values_to
+    from exactformer.cli.support.points import BATCH
+    from exactformer.cli.support.values import values_to
     from exactformer.progress import progress
 
     kept: list[Any] = []
@@ -118,18 +118,20 @@ def _run(function: RowFunction, table: Points, out: Path | None, as_json: bool) 
     named = table.has_header or function.family != "polynomials"
     with (
         values_to(out, function.outputs if named and not to_list else (), function.shape) as write,
-        progress(f"{function.unit}s", table.total) as advance,
+        progress(f"{function.unit}s", len(table.points)) as advance,
     ):
-        for batch, (values, off) in in_order(lambda b: function(b.points), table.batches):
+        for start, (values, off) in in_order(
+            lambda k: function(table.points[k : k + BATCH]), range(0, len(table.points), BATCH)
+        ):
             if function.outside == "raise" and off.any():
-                raise _off_domain(function, table, batch, int(np.flatnonzero(off)[0]))
+                raise _off_domain(function, table, start + int(np.flatnonzero(off)[0]))
             outside += int(off.sum())
             count += len(values)
             if to_list:
                 kept += values.tolist()
             else:
                 write(values)
-            advance(batch.progress)
+            advance(start + len(values))
     bound = None if function.outside == "allow" else function.bound()
     summary: dict[str, Any] = {
         "target": function.model.blueprint.metadata.get("target"),
@@ -144,12 +146,12 @@ def _run(function: RowFunction, table: Points, out: Path | None, as_json: bool) 
     return summary | ({"values": kept} if to_list else {})
 
 
-def _off_domain(function: RowFunction, table: Points, batch: Batch, row: int) -> OutsideDomainError:
+def _off_domain(function: RowFunction, table: Points, row: int) -> OutsideDomainError:
     from exactformer.cli.support.rows import OUTSIDE
 
     others = " or ".join(way for way in OUTSIDE[function.family] if way != "raise")
     return OutsideDomainError(
-        f"{table.name}, {table.unit} {batch.places[row]}: {function.where(batch.points[row])}, where "
+        f"{table.name}, {table.unit} {table.places[row]}: {function.where(table.points[row])}, where "
         f"nothing is proven; compile for a larger domain, or choose --outside {others}"
     )
 

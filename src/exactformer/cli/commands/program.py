@@ -72,11 +72,9 @@ def program(
 
         save_figure(circuit_figure(model), plot)
     if as_json:
-        from exactformer.cli.support.descriptions import model_facts
-
         data = {
             "program": name,
-            **model_facts(model.blueprint),
+            **model.facts(),
             "example": {"input": list(map(str, tokens)), "output": list(map(str, output))},
             "circuit": model.circuit().to_dict(),
             "certificate": model.certificate.to_dict(),
@@ -128,7 +126,7 @@ def _show(name: str, model: ProgramModel, tokens: list[Any], out: Path | None) -
 
     screen = console()
     saved = "nowhere; -o FILE keeps it" if out is None else str(out)
-    screen.print(certificate_panel(model.certificate, model.blueprint, saved, {"program": name}))
+    screen.print(certificate_panel(model.certificate, model.rows(), saved, {"program": name}))
     table = empty_table("Expression", *map(str, range(len(tokens))))
     for expression, values in model.expressions(tokens).items():
         table.add_row(expression, *map(shown, values))

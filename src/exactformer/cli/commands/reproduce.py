@@ -33,15 +33,15 @@ def reproduce(
     """Run a table or figure of a paper again and compare it with the published values.
 
     Finished cells are kept: stop the run at any moment, and the same command continues from there.
-    Leaves with 1 if a result is not reproduced or --check finds drift.
+    Leaves with 1 if a statement does not hold or --check finds drift.
 
     Args:
         name: The experiment, as --list shows it.
-        scale: Seconds in CI, minutes on a laptop, or the paper's own sizes.
+        scale: Seconds in CI, minutes on a laptop, or in full.
         device: cpu, or cuda.
         jobs: Processes to run cells in; unless given every core, or one on a GPU.
         cluster: Address of a Dask scheduler, such as tcp://host:8786.
-        out: Folder for the result and its cells. Unless given, results go to results/ (scale paper) or
+        out: Folder for the result and its cells. Unless given, results go to results/ (scale full) or
             results/SCALE/, cells to the user's cache.
         check: Run anew and fail where the stored result disagrees; write nothing.
         everything: Run every experiment.
@@ -87,7 +87,7 @@ def reproduce(
         ]
         everywhere = {"results": contents, "errors": failed}
         print_json(everywhere if everything else contents[0], *saved)
-    missed = any(result.verdict == "not reproduced" for result in results)
+    missed = any(result.broken for result in results)
     raise typer.Exit(max([int(missed), *map(exit_code, errors.values())]))
 
 

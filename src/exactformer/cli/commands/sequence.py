@@ -170,11 +170,10 @@ def _example(at: str | None, model: SequenceModel) -> NDArray[np.float64]:
 def _facts(
     model: SequenceModel, target: NamedMap, example: NDArray[np.float64], measured: dict[str, Any]
 ) -> dict[str, Any]:
-    from exactformer.cli.support.descriptions import model_facts
 
     return {
         "map": target.name,
-        **model_facts(model.blueprint),
+        **model.facts(),
         "example": {
             "input": example.tolist(),
             "codes": [int(code) for code in model.codes(example).tolist()],
@@ -193,7 +192,7 @@ def _show(model: SequenceModel, target: NamedMap, facts: dict[str, Any], out: Pa
     first = {"map": Text.assemble((target.name, "bold"), f": {target.summary}")}
     saved = "nowhere; -o FILE keeps it" if out is None else str(out)
     screen = console()
-    panel = certificate_panel(model.certificate, model.blueprint, saved, first, facts["error"])
+    panel = certificate_panel(model.certificate, model.rows(), saved, first, facts["error"])
     screen.print(panel)
     table = empty_table("Token", "Input", "Code", "Output", "The map's own", "Difference", right=0)
     columns = (facts["example"][key] for key in ("input", "codes", "output", "map"))

@@ -10,7 +10,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from exactformer.cli.support.descriptions import rows_of
 from exactformer.cli.support.output import shortened
 from exactformer.core.certificate import Bound, Certificate, Kind
 from exactformer.core.formats import FORMATS
@@ -30,7 +29,7 @@ _COLUMN = 12
 
 def certificate_panel(
     certificate: Certificate,
-    blueprint: Any,
+    described: Mapping[str, str],
     saved: str | None = None,
     first: Mapping[str, str | Text] | None = None,
     measured: Mapping[str, Any] | None = None,
@@ -38,11 +37,13 @@ def certificate_panel(
 ) -> Panel:
     """Return what a model is and what is known of it, in a frame.
 
-    ``first`` holds rows to begin with; ``measured`` errors by their norm, as ``Measured.to_dict``
-    gives them.
+    ``described`` is what the model's ``rows()`` gives, ``first`` holds rows to begin with, ``measured``
+    errors by their norm, as ``Measured.to_dict`` gives them.
     """
-    rows = facts_grid()
-    for name, value in {**(first or {}), **rows_of(blueprint, certificate)}.items():
+    rows, lines = facts_grid(), {**(first or {}), **described}
+    if "polynomial" in lines and (target := getattr(certificate, "target", None)):
+        lines["polynomial"] = target
+    for name, value in lines.items():
         is_target = name in ("polynomial", "coupling")
         style = "bold" if is_target else ""
         row(rows, name, Text(shortened(value), style) if isinstance(value, str) else value)

@@ -8,9 +8,10 @@ From the grid to the page, one file per step::
     store        finished cells on disk
     work         running one cell
     runner       running many: in this process, in local processes, on a Dask cluster
-    summary      cells -> a frame, and rows over seeds (verdict: against the published value)
+    summary      cells -> a frame, and rows over seeds (verdict: against what is known)
     provenance   where a result comes from
     result       the result, saved and read back (figure: its default drawing)
+    stored       a folder of results, as the ledger of claims reads it
     drift        a new run against the stored one
     presentation a result in words and numbers, for every page (numbers: their format)
     report       all results on one page

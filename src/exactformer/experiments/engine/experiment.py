@@ -1,12 +1,16 @@
-"""An experiment: a grid of cells, the published numbers, and the statements of its claim."""
+"""An experiment: a grid of cells, the rows of its table, and statements about them.
+
+What a paper publishes and claims stands in the ledger (:mod:`exactformer.claims`), which names rows and
+statements; an experiment holds neither published values nor verdicts.
+"""
 
 import importlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from exactformer.errors import ExperimentError
 from exactformer.experiments.engine.cell import Cell, Parameters, Run
@@ -23,19 +27,22 @@ T = TypeVar("T")
 
 
 class Scale(StrEnum):
-    """How large a run is: seconds in CI, minutes on a laptop, or the paper's own sizes."""
+    """How large a run is: seconds in CI, minutes on a laptop, or as large as we run it.
+
+    ``full`` is at the paper's own sizes where we can; the experiment says where it is not.
+    """
 
     SMOKE = "smoke"
     DEFAULT = "default"
-    PAPER = "paper"
+    FULL = "full"
 
 
-def by_scale(smoke: T, default: T, paper: T | None = None) -> dict[Scale, T]:
-    """Return a value for every scale; without ``paper`` it is that of the default scale."""
+def by_scale(smoke: T, default: T, full: T | None = None) -> dict[Scale, T]:
+    """Return a value for every scale; without ``full`` it is that of the default scale."""
     return {
         Scale.SMOKE: smoke,
         Scale.DEFAULT: default,
-        Scale.PAPER: default if paper is None else paper,
+        Scale.FULL: default if full is None else full,
     }
 
 
@@ -44,33 +51,25 @@ Metric = str | Callable[[Sequence[Cell]], float | Sequence[float]]
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number of the summary: where it comes from and the published value.
+    """One number of the summary: where it comes from and what we expect of it.
 
     ``where`` selects cells by their parameters; they are grouped by ``seed``. ``metric`` names the
     metric to take from the one cell of each seed, or is a function of a seed's cells (a slope over
     a sweep, say). A cell that trains several seeds as one ensemble has a list of values, one for each.
-    ``published`` is that value, at ``place``. With ``ours`` it is a value that we expect and the
-    paper did not publish (a closed form, say). A row without it is ours in any case.
-
-    Ours counts as *reproduced* within the relative tolerance ``within`` or within two spreads of
-    the seeds; beyond that, on the side ``better`` names, as *better*: to be named for the paper's own
-    method only. An infinite ``within`` shows both and compares nothing (run times on another machine).
-    ``errata`` says why the published value is wrong: a difference is then a correction. ``note`` tells
-    the reader why ours differs. ``drift`` is the relative change ``--check`` lets pass beyond the
-    spread; infinite for run times, which are never checked.
+    ``expected`` is what theory says it is, at ``place``: a closed form, say. It *agrees* within the
+    relative tolerance ``within`` or two spreads of the seeds. ``note`` goes with the row. ``drift`` is
+    the relative change ``--check`` lets pass beyond the spread; infinite for run times, which are never
+    checked.
     """
 
     label: str
     metric: Metric
     where: Mapping[str, Any]
-    published: float | None = None
+    expected: float | None = None
     place: str = ""
-    better: Literal["lower", "higher"] | None = None
     within: float = 0.1
     note: str = ""
     drift: float = 1e-6
-    ours: bool = False
-    errata: str = ""
 
 
 def rows(
@@ -87,7 +86,7 @@ def rows(
     be a table of its own, from words to a metric or to (metric, drift): its words are ``{row}``.
 
     Every option of :class:`Quantity` may be a function of the combination, a mapping that also has
-    ``row``, or a table by label, which need not have every row. Without a published value there is
+    ``row``, or a table by label, which need not have every row. Without an expected value there is
     nothing to compare: only note and drift count.
 
     >>> [q.label for q in rows("{size}, {row}", {"error": "mse", "cost": "s"}, {"size": (1, 2)})]
@@ -110,8 +109,8 @@ def rows(
                 for name, option in {**options, **own}.items()
                 if (fact := _fact(option, text, {**chosen, "row": row})) is not None
             }
-            if "published" not in facts:
-                for name in ("place", "better", "within"):
+            if "expected" not in facts:
+                for name in ("place", "within"):
                     facts.pop(name, None)
             found.append(Quantity(text, read, {**(where or {}), **chosen}, **facts))
     return found
@@ -129,27 +128,13 @@ Test = Callable[["Summary"], bool | None]
 
 @dataclass(frozen=True)
 class Statement:
-    """Part of a claim in words, with the test of it: a direction that holds at every scale.
+    """A statement in words, with the test of it: a direction that holds at every scale.
 
     A test returns None where a run is too small to say anything; the statement is left out then.
-    With ``ours`` the paper did not claim it. With ``errata``, what the paper says in its place, it is
-    the claim as the errata correct it.
     """
 
     text: str
     holds: Test
-    ours: bool = False
-    errata: str = ""
-
-    @property
-    def of_paper(self) -> bool:
-        """Whether the paper claims it."""
-        return not (self.ours or self.errata)
-
-    @property
-    def corrects(self) -> bool:
-        """Whether it corrects what the paper claims."""
-        return bool(self.errata) and not self.ours
 
 
 @dataclass(frozen=True)
@@ -160,8 +145,8 @@ class Experiment:
     from which ``run`` draws all its randomness. ``run(parameters, device)`` returns the metrics:
     numbers, text, or lists of them. It must be a function of an importable module, since worker
     processes find it by name; keep heavy imports inside it. ``quantities`` are the rows of the
-    table (a function of the scale where the grid's shape depends on it). What the claim says in
-    words stands above its test, as :meth:`states`. With ``ours`` all of both go beyond the paper.
+    table (a function of the scale where the grid's shape depends on it). What is said in words
+    stands above its test, as :meth:`states`.
     ``figure`` draws a summary: a function, or "module:function" of a module that is imported when the
     figure is drawn. Without it, our values are drawn against the published ones.
 
@@ -179,7 +164,6 @@ class Experiment:
     statements: list[Statement] = field(default_factory=list)
     figure: "Callable[[Summary], Figure] | str | None" = None
     shares: str | None = None
-    ours: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "statements", list(self.statements))  # its own, for states()
@@ -200,26 +184,20 @@ class Experiment:
         """The name under which finished cells are kept."""
         return self.shares or self.name
 
-    def states(self, text: str, *, ours: bool = False, errata: str = "") -> Callable[[Test], Test]:
+    def states(self, text: str) -> Callable[[Test], Test]:
         """Add the decorated test of a summary, as the statement ``text``."""
         if any(statement.text == text for statement in self.statements):
             raise ExperimentError(f"{self.name} states twice that {text}.")
 
         def add(holds: Test) -> Test:
-            self.statements.append(Statement(text, holds, ours, errata))
+            self.statements.append(Statement(text, holds))
             return holds
 
         return add
 
     def quantities_at(self, scale: Scale) -> tuple[Quantity, ...]:
         """Return the rows of the table at ``scale``."""
-        chosen = self.quantities(scale) if callable(self.quantities) else self.quantities
-        return tuple(replace(one, ours=True) if self.ours else one for one in chosen)
-
-    @property
-    def stated(self) -> tuple[Statement, ...]:
-        """The statements, each with whether it goes beyond the paper."""
-        return tuple(replace(one, ours=True) if self.ours else one for one in self.statements)
+        return tuple(self.quantities(scale) if callable(self.quantities) else self.quantities)
 
     def draw(self, summary: "Summary") -> "Figure":
         """Draw the figure of a summary, in the one look of all figures."""

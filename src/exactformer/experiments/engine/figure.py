@@ -24,14 +24,16 @@ def ours_against_published(summary: "Summary") -> "Figure":
     for place, row in enumerate(rows):
         if row.label in finite:
             axes.errorbar(row.mean, place, xerr=row.spread or 0, fmt="o", color="C0", capsize=3)
-        if row.published is not None:
-            axes.plot(row.published, place, "o", color="C1", fillstyle="none", markersize=10)
+        if row.reference is not None:
+            axes.plot(row.reference, place, "o", color="C1", fillstyle="none", markersize=10)
     axes.plot([], [], "o", color="C0", label="ours, with spread over seeds")
-    axes.plot([], [], "o", color="C1", fillstyle="none", markersize=10, label="paper")
+    axes.plot(
+        [], [], "o", color="C1", fillstyle="none", markersize=10, label="published or expected"
+    )
     labels = [row.label if row.label in finite else f"{row.label}: diverged" for row in rows]
     list_down(axes, labels)
     drawn = [row.mean for row in rows if row.label in finite]
-    drawn += [row.published for row in rows if row.published is not None]
+    drawn += [row.reference for row in rows if row.reference is not None]
     if drawn and min(drawn) > 0 and max(drawn) > 20 * min(drawn):
         axes.set_xscale("log")
     axes.grid(axis="x", alpha=0.3)

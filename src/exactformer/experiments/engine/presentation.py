@@ -9,27 +9,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from exactformer.claims import Verdict
 from exactformer.core.words import plural
 from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
 from exactformer.experiments.engine.numbers import number
 from exactformer.experiments.engine.provenance import Provenance, command_line
 from exactformer.experiments.engine.result import Result
 from exactformer.experiments.engine.summary import Row
-from exactformer.experiments.engine.verdict import Verdict
+from exactformer.experiments.engine.verdict import Outcome
 from exactformer.progress import duration
 
 NO_RUN = "no stored run"
 # Every verdict in the order of summaries, with the tone in which it is shown.
 TONES: dict[str, str] = {
     Verdict.REPRODUCED: "good",
-    Verdict.BETTER: "good",
+    Verdict.SUBSTITUTES: "good",
     Verdict.CORRECTED: "warn",
     Verdict.NUMBERS_DIFFER: "warn",
+    Verdict.INCONCLUSIVE: "warn",
     Verdict.NOT_REPRODUCED: "bad",
     Verdict.BEYOND: "plain",
-    Verdict.NOT_COMPARED: "plain",
-    Verdict.AGREES: "good",
-    Verdict.DIFFERS: "warn",
+    Verdict.NOT_TRIED: "plain",
+    Outcome.NOT_COMPARED: "plain",
+    Outcome.AGREES: "good",
+    Outcome.DIFFERS: "warn",
     NO_RUN: "plain",
 }
 
@@ -56,12 +59,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Item:
-    """A statement with its outcome. ``instead_of`` is what the paper says where it is corrected."""
+    """A statement with its outcome."""
 
     text: str
     holds: bool
     outcome: str
-    instead_of: str
 
     @property
     def mark(self) -> str:
@@ -69,7 +71,7 @@ class Item:
         return "✓" if self.holds else "✗"
 
     def __str__(self) -> str:
-        return f"{self.text}. {self.instead_of}" if self.instead_of else self.text
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -174,34 +176,31 @@ def tally(verdicts: Iterable[str], tones: Mapping[str, str] = TONES) -> list[tup
 
 def _filled(part: Part, result: Result, ours: bool) -> Part:
     """Return a part with what a result says, of those rows and statements that are ours or are not."""
-    rows = [row for row in result.summary.rows if row.ours == ours]
-    tested = [(stated, holds) for stated, holds in result.tested if stated.ours == ours]
+    rows = [row for row in result.summary.rows if (row.published is None) == ours]
+    papers = result.cited
+    tested = [(one, holds) for one, holds in result.tested if (one.text not in papers) == ours]
     counts = _count_ours(rows, tested) if ours else _count_papers(rows, tested)
     items = tuple(
-        Item(stated.text, holds, "holds" if holds else "does not hold", stated.errata)
-        for stated, holds in tested
+        Item(stated.text, holds, "holds" if holds else "does not hold") for stated, holds in tested
     )
     count = "; ".join(counts) or "nothing compared"
     return replace(part, count=count, lines=tuple(map(_line, rows)), items=items)
 
 
 def _count_papers(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Iterator[str]:
+    if tested:
+        yield _holding(tested)
     kinds = Counter(row.verdict for row in rows)
-    met, wrong = kinds[Verdict.REPRODUCED] + kinds[Verdict.BETTER], kinds[Verdict.CORRECTED]
-    claimed = [(part, holds) for part, holds in tested if part.of_paper]
-    corrections = sum(holds for part, holds in tested if part.corrects)
-    if claimed or corrections:
-        yield _holding(claimed) + (f", {corrections} corrected" if corrections else "")
-    if compared := met + wrong + kinds[Verdict.DIFFERS]:
-        values = f"{met} of {compared} published values met or bettered"
-        yield values + (f", {wrong} corrected" if wrong else "")
+    silent = (Verdict.NOT_TRIED, Outcome.NOT_COMPARED)
+    if compared := sum(count for kind, count in kinds.items() if kind not in silent):
+        yield f"{kinds[Verdict.REPRODUCED]} of {compared} published values met"
 
 
 def _count_ours(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Iterator[str]:
     if tested:
         yield _holding(tested)
-    if expected := [row for row in rows if row.verdict in (Verdict.AGREES, Verdict.DIFFERS)]:
-        agreeing = sum(row.verdict is Verdict.AGREES for row in expected)
+    if expected := [row for row in rows if row.verdict in (Outcome.AGREES, Outcome.DIFFERS)]:
+        agreeing = sum(row.verdict is Outcome.AGREES for row in expected)
         yield f"{agreeing} of {len(expected)} expected values met"
     if more := len(rows) - len(expected):
         other = "other " if expected else ""
@@ -220,11 +219,11 @@ def _line(row: Row) -> Line:
     return Line(
         label=row.label,
         place=row.place,
-        reference=number(row.published),
+        reference=number(row.reference),
         ours=number(row.mean) + ("" if diverged else spread),
         seeds=number(len(row.values)),
         ratio="–" if diverged else number(row.ratio),
-        verdict="" if row.published is None else str(row.verdict),
+        verdict="" if row.reference is None else str(row.verdict),
         why=row.why,
         tone=TONES[row.verdict],
     )

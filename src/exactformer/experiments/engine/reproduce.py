@@ -63,11 +63,11 @@ def reproduce(
 
 
 def results_folder(scale: Scale) -> Path:
-    """Where the command line keeps results: ``results`` is for the paper's own sizes.
+    """Where the command line keeps results: ``results`` is for runs at full scale.
 
     The smaller scales have folders inside it, so that a quick run never replaces a full one.
     """
-    return Path("results") if scale is Scale.PAPER else Path("results") / scale
+    return Path("results") if scale is Scale.FULL else Path("results") / scale
 
 
 def tasks_of(experiment: Experiment, scale: Scale, device: str) -> list[Task]:

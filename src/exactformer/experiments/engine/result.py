@@ -1,24 +1,24 @@
 """The result of an experiment: the table, the verdict, the cells behind it, and its provenance.
 
-A file holds the numbers of a run. The verdict is derived from them when the result is read, by the
-experiment as it is now; the words that the file has are for readers of the file.
+A file holds the numbers of a run. Statements and verdicts are derived from them when the result is
+read, by the experiment and the ledger as they are now; :func:`refresh` writes the words back.
 """
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exactformer.claims import Run
 from exactformer.errors import ExperimentError, FileFormatError
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters, plain, restore
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
 from exactformer.experiments.engine.figure import save_figure
 from exactformer.experiments.engine.provenance import Provenance
 from exactformer.experiments.engine.store import write_atomically
-from exactformer.experiments.engine.summary import Row, Summary, judged, row_of
-from exactformer.experiments.engine.verdict import Verdict, overall
+from exactformer.experiments.engine.summary import Row, Summary, judged, row_of, with_intervals
+from exactformer.experiments.engine.verdict import Word, cited, overall, published
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,12 +61,23 @@ class Result:
     @property
     def tested(self) -> list[tuple[Statement, bool]]:
         """Every statement that was tested, with whether it holds."""
-        parts = self.experiment.stated
+        parts = self.experiment.statements
         return [(p, self.statements[p.text]) for p in parts if p.text in self.statements]
 
     @property
-    def verdict(self) -> Verdict:
-        """The outcome for the paper; what is ours has no part in it."""
+    def cited(self) -> frozenset[str]:
+        """The statements that a claim of a paper rests on."""
+        return cited(self.experiment.name, tuple(self.statements))
+
+    @property
+    def run(self) -> Run:
+        """What the ledger reads of it."""
+        rows = {row.label: row.values for row in self.summary.rows}
+        return Run(rows, self.statements, str(self.scale))
+
+    @property
+    def verdict(self) -> Word:
+        """What the claims of the paper that it speaks to amount to, by the ledger."""
         return self._overall[0]
 
     @property
@@ -75,8 +86,8 @@ class Result:
         return self._overall[1]
 
     @property
-    def _overall(self) -> tuple[Verdict, str]:
-        return overall(self.summary.rows, self.tested, self.scale, self.unjudged)
+    def _overall(self) -> tuple[Word, str]:
+        return overall(self.experiment.name, self.run, self.unjudged)
 
     @property
     def table(self) -> "DataFrame":
@@ -87,13 +98,14 @@ class Result:
             {
                 "quantity": [row.label for row in self.summary.rows],
                 "paper": [row.published for row in self.summary.rows],
+                "expected": [row.expected for row in self.summary.rows],
                 "ours": [row.mean for row in self.summary.rows],
                 "spread": [row.spread for row in self.summary.rows],
                 "seeds": [len(row.values) for row in self.summary.rows],
                 "ratio": [row.ratio for row in self.summary.rows],
                 "verdict": [str(row.verdict) for row in self.summary.rows],
                 "why": [row.why for row in self.summary.rows],
-                "beyond the paper": [row.ours for row in self.summary.rows],
+                "beyond the paper": [row.published is None for row in self.summary.rows],
             }
         )
 
@@ -128,7 +140,11 @@ class Result:
         """Write NAME.json, NAME.png and NAME.svg into ``folder``; return the JSON's path."""
         path = Path(folder) / f"{self.experiment.name}.json"
         save_figure(self.figure(), path.with_suffix(""))
-        # Last, so that a JSON always has its figure; one cell per line, so that diffs are readable.
+        return self.write(path)  # last, so that a JSON always has its figure
+
+    def write(self, path: Path) -> Path:
+        """Write the JSON alone."""
+        # One cell per line, so that diffs are readable.
         content = self.to_dict()
         cells = ",\n  ".join(json.dumps(cell, ensure_ascii=False) for cell in content.pop("cells"))
         head = json.dumps(content, indent=1, ensure_ascii=False).removesuffix("\n}")
@@ -165,6 +181,7 @@ def load(path: Path, experiment: Experiment | None) -> Result:
         known = experiment or _unknown(content)
         scale = Scale(content["scale"])
         rows = tuple(_rows(known, scale, restore(content["rows"]), cells, unjudged))
+        rows = with_intervals(rows, published(known.name), scale)
         summary = Summary(scale, rows, cells)
         statements = dict(_statements(known, content["statements"], summary, unjudged))
         return Result(known, summary, statements, provenance, tuple(unjudged))
@@ -184,35 +201,43 @@ def _rows(
     unjudged: list[str],
 ) -> Iterator[Row]:
     """Yield every stored row, judged, then those that follow from the stored cells."""
+    known = published(experiment.name)
     quantities = {quantity.label: quantity for quantity in experiment.quantities_at(scale)}
     for row in stored:
-        label, published, place, drift = (row[k] for k in ("label", "published", "place", "drift"))
+        label, place, drift = (row[k] for k in ("label", "place", "drift"))
         quantity = quantities.pop(label, None)
         if quantity is None:
-            unjudged += [label] if published is not None else []
             why = "Not judged: this version has no such quantity."
-            quantity = Quantity(
-                label, "", {}, published, place, within=math.inf, note=why, drift=drift
-            )
-        yield judged(quantity, tuple(map(float, row["values"])), scale)
+            quantity = Quantity(label, "", {}, place=place, note=why, drift=drift)
+        yield judged(quantity, tuple(map(float, row["values"])), scale, known)
     for label, quantity in quantities.items():
         try:
-            yield row_of(quantity, scale, cells)
+            yield row_of(quantity, scale, cells, known)
         except _LACKING:
-            unjudged += [label] if quantity.published is not None and not quantity.ours else []
+            unjudged += [label] if label in known else []
 
 
 def _statements(
     experiment: Experiment, stored: dict[str, bool], summary: Summary, unjudged: list[str]
 ) -> Iterator[tuple[str, bool]]:
-    """Yield every statement as the run tested it, or as the stored numbers decide it."""
-    for part in experiment.stated:
+    """Yield every statement as the stored numbers decide it, or else as the run tested it."""
+    needed = cited(experiment.name, [part.text for part in experiment.statements])
+    for part in experiment.statements:
+        holds: bool | None
         try:
-            holds = stored[part.text] if part.text in stored else part.holds(summary)
-            if holds is not None:
-                yield part.text, bool(holds)
+            holds = part.holds(summary)
         except _LACKING:
-            unjudged += [part.text] if part.of_paper else []
+            holds = stored.get(part.text)
+            unjudged += [part.text] if holds is None and part.text in needed else []
+        if holds is not None:
+            yield part.text, bool(holds)
+
+
+def refresh(path: Path, experiment: Experiment) -> bool:
+    """Write a stored result's derived words back into its file; return whether they had changed."""
+    before = path.read_bytes()
+    load(path, experiment).write(path)
+    return path.read_bytes() != before
 
 
 def _unknown(content: dict[str, Any]) -> Experiment:

@@ -1,14 +1,15 @@
-"""The summary of finished cells: as a frame, and as one row per quantity beside the published value."""
+"""The summary of finished cells: as a frame, and as one row per quantity, next to what is known."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from exactformer.claims import Run, Value, compare
 from exactformer.errors import ExperimentError
 from exactformer.experiments.engine.cell import Cell, Parameters, matches
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
-from exactformer.experiments.engine.verdict import Verdict, judge, mean, spread
+from exactformer.experiments.engine.verdict import Outcome, Word, expected, mean, published, spread
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,17 +19,17 @@ if TYPE_CHECKING:
 class Row:
     """A quantity, its values over the seeds, and how they compare with the published value.
 
-    It is ``ours`` if the paper published no value for it.
+    Where the papers publish none, ``expected`` may be what theory says.
     """
 
     label: str
     values: tuple[float, ...]
     published: float | None
+    expected: float | None
     place: str
-    verdict: Verdict
+    verdict: Word
     why: str
     drift: float
-    ours: bool = False
 
     @property
     def mean(self) -> float:
@@ -41,9 +42,14 @@ class Row:
         return spread(self.values)
 
     @property
+    def reference(self) -> float | None:
+        """The published value, or else the expected one."""
+        return self.expected if self.published is None else self.published
+
+    @property
     def ratio(self) -> float | None:
-        """Ours over the published value."""
-        return self.mean / self.published if self.published else None
+        """Ours over the published or expected value."""
+        return self.mean / self.reference if self.reference else None
 
 
 @dataclass(frozen=True)
@@ -112,8 +118,11 @@ def frame_of(cells: Iterable[Cell]) -> "DataFrame":
 def summarise(experiment: Experiment, scale: Scale, cells: Iterable[Cell]) -> Summary:
     """Return the table of ``experiment`` from its finished cells."""
     cells = tuple(cells)
-    rows = tuple(row_of(quantity, scale, cells) for quantity in experiment.quantities_at(scale))
-    return Summary(scale, rows, cells)
+    known = published(experiment.name)
+    rows = tuple(
+        row_of(quantity, scale, cells, known) for quantity in experiment.quantities_at(scale)
+    )
+    return Summary(scale, with_intervals(rows, known, scale), cells)
 
 
 def check_rows(experiment: Experiment, scale: Scale, grid: Sequence[Parameters]) -> None:
@@ -136,29 +145,67 @@ def check_rows(experiment: Experiment, scale: Scale, grid: Sequence[Parameters])
             )
 
 
-def row_of(quantity: Quantity, scale: Scale, cells: Sequence[Cell]) -> Row:
+def row_of(
+    quantity: Quantity, scale: Scale, cells: Sequence[Cell], known: Mapping[str, Value]
+) -> Row:
     """Return the row of ``quantity`` from finished cells."""
     by_seed: dict[Any, list[Cell]] = {}
     for cell in cells:
         if matches(cell.parameters, quantity.where):
             by_seed.setdefault(cell.seed, []).append(cell)
     values = tuple(value for of_seed in by_seed.values() for value in _values(quantity, of_seed))
-    return judged(quantity, values, scale)
+    return judged(quantity, values, scale, known)
 
 
-def judged(quantity: Quantity, values: tuple[float, ...], scale: Scale) -> Row:
+def judged(
+    quantity: Quantity, values: tuple[float, ...], scale: Scale, known: Mapping[str, Value]
+) -> Row:
     """Return the row of ``quantity`` for its ``values`` over seeds."""
-    verdict, why = judge(quantity, values, scale)
+    verdict: Word
+    value = known.get(quantity.label)
+    if value is None:
+        verdict, why = expected(quantity, values, scale)
+    else:
+        verdict, why = _compared(value, {quantity.label: values}, scale)
+    notes = [why, quantity.note, value.note if value else ""]
+    if value and value.inferred:
+        notes.append("Which row of the damaged table this number belongs to is inferred.")
     return Row(
         label=quantity.label,
         values=values,
-        published=quantity.published,
+        published=value.number if value else None,
+        expected=None if value else quantity.expected,
         place=quantity.place,
         verdict=verdict,
-        why=f"{why} {quantity.note}".strip(),
+        why=" ".join(note for note in notes if note),
         drift=quantity.drift,
-        ours=quantity.ours or quantity.published is None,
     )
+
+
+def with_intervals(
+    rows: tuple[Row, ...], known: Mapping[str, Value], scale: Scale
+) -> tuple[Row, ...]:
+    """Return the rows, with exponents judged by the half-widths that stand in rows of their own."""
+    values = {row.label: row.values for row in rows}
+    made = []
+    for row in rows:
+        value = known.get(row.label)
+        if value and value.interval in values:
+            verdict, why = _compared(value, values, scale)
+            row = replace(row, verdict=verdict, why=f"{why} {value.note}".strip())
+        made.append(row)
+    return tuple(made)
+
+
+def _compared(
+    value: Value, rows: Mapping[str, tuple[float, ...]], scale: Scale
+) -> tuple[Word, str]:
+    if value.interval and value.interval not in rows:
+        return Outcome.NOT_COMPARED, ""
+    if scale is not Scale.FULL:
+        return Outcome.NOT_COMPARED, "Published values are compared with runs at full scale."
+    verdict, why = compare(value, Run(rows))
+    return verdict, f"{why[:1].upper()}{why[1:]}."
 
 
 def _values(quantity: Quantity, cells: Sequence[Cell]) -> tuple[float, ...]:

@@ -1,40 +1,29 @@
-"""Verdicts: our numbers against the published ones, and what follows for the paper.
+"""Our numbers against what is expected of them, and what an experiment says of the papers.
 
-A quantity or a statement is either the paper's or ours. What is ours, because the paper published no
-number for it or did not claim it, never enters the verdict on the paper.
+The verdict on a paper comes from the ledger of claims, which names the rows and statements that speak
+to it. What the ledger does not name is ours and has no part in it.
 """
 
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from exactformer import claims
+from exactformer.claims import Run, Runs, Value
 from exactformer.core.words import plural
-from exactformer.experiments.engine.experiment import Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import Quantity, Scale
 from exactformer.experiments.engine.numbers import number, percent
 
-if TYPE_CHECKING:
-    from exactformer.experiments.engine.summary import Row
 
+class Outcome(StrEnum):
+    """The outcome for a row that the papers say nothing of, or for a run that says nothing of them."""
 
-class Verdict(StrEnum):
-    """The outcome of a comparison, of one quantity or of a whole experiment.
-
-    A quantity *differs* where an experiment is *not reproduced* or has *numbers* that *differ*; one of
-    ours *agrees* with the value expected of it. *Better* is said of the paper's own method only,
-    *corrected* where the errata show that the paper's text is wrong. An experiment that tests nothing
-    of the paper is *beyond the paper*.
-    """
-
-    REPRODUCED = "reproduced"
-    BETTER = "better"
-    CORRECTED = "corrected"
-    NUMBERS_DIFFER = "statements hold, numbers differ"
-    NOT_REPRODUCED = "not reproduced"
-    BEYOND = "beyond the paper"
-    NOT_COMPARED = "not compared"
     AGREES = "agrees"
     DIFFERS = "differs"
+    NOT_COMPARED = "not compared"
+
+
+Word = claims.Verdict | Outcome
 
 
 def mean(values: Sequence[float]) -> float:
@@ -50,36 +39,42 @@ def spread(values: Sequence[float]) -> float | None:
     return math.hypot(*(value - centre for value in values)) / math.sqrt(len(values) - 1)
 
 
-def judge(quantity: Quantity, values: Sequence[float], scale: Scale) -> tuple[Verdict, str]:
-    """Compare a quantity's values over seeds with the published value; give the reason."""
-    published, ours = quantity.published, mean(values)
-    if published is None or math.isinf(quantity.within):
-        return Verdict.NOT_COMPARED, ""
-    name = "expected value" if quantity.ours else "published value"
+def published(experiment: str) -> dict[str, Value]:
+    """Return the numbers of the papers that an experiment has rows for, by row."""
+    found = [value for claim in claims.of_experiment(experiment) for value in claim.values]
+    return {value.row: value for value in found if value.result == experiment}
+
+
+def cited(experiment: str, statements: Sequence[str]) -> frozenset[str]:
+    """Return those of the statements that a claim of a paper rests on."""
+    parts = [one for claim in claims.of_experiment(experiment) for one in claim.conditions]
+    beginnings = tuple(one.statement for one in parts if one.result == experiment)
+    return frozenset(text for text in statements if text.startswith(beginnings))
+
+
+def expected(quantity: Quantity, values: Sequence[float], scale: Scale) -> tuple[Outcome, str]:
+    """Compare a quantity's values over seeds with the expected value; give the reason."""
+    theory, ours = quantity.expected, mean(values)
+    if theory is None:
+        return Outcome.NOT_COMPARED, ""
     if scale is Scale.SMOKE:
-        return Verdict.NOT_COMPARED, f"Smoke scale is too small to compare with the {name}."
+        return Outcome.NOT_COMPARED, "Smoke scale is too small to compare with the expected value."
     if not math.isfinite(ours):
         lost = sum(not math.isfinite(value) for value in values)
-        return Verdict.DIFFERS, f"{lost} of {plural(len(values), 'seed')} diverged."
-
-    away, deviation = abs(ours - published), spread(values)
-    same = Verdict.AGREES if quantity.ours else Verdict.REPRODUCED
+        return Outcome.DIFFERS, f"{lost} of {plural(len(values), 'seed')} diverged."
+    away, deviation = abs(ours - theory), spread(values)
     if away == 0:
-        return same, f"Equal to the {name}."
-    if away <= quantity.within * abs(published):
-        return same, f"Within {percent(quantity.within)} of the {name}."
+        return Outcome.AGREES, "Equal to the expected value."
+    if away <= quantity.within * abs(theory):
+        return Outcome.AGREES, f"Within {percent(quantity.within)} of the expected value."
     if deviation is not None and away <= 2 * deviation:
-        return same, f"The {name} lies within two spreads of our mean."
-    apart = f"{distance(ours, published)} than the {name}"
-    if quantity.errata:
-        return Verdict.CORRECTED, f"{apart}. {quantity.errata}"
-    if not quantity.ours and quantity.better == ("lower" if ours < published else "higher"):
-        return Verdict.BETTER, f"{apart}."
+        return Outcome.AGREES, "The expected value lies within two spreads of our mean."
     seeds = "" if deviation is None else " and more than two spreads"
-    return Verdict.DIFFERS, f"{apart}, beyond {percent(quantity.within)}{seeds}."
+    apart = f"{distance(ours, theory)} than the expected value"
+    return Outcome.DIFFERS, f"{apart}, beyond {percent(quantity.within)}{seeds}."
 
 
-def distance(ours: float, published: float) -> str:
+def distance(ours: float, other: float) -> str:
     """Return how far a number is from another: in per cent, or as a factor once it is large.
 
     >>> distance(0.147, 0.109), distance(2e-4, 0.02), distance(math.nan, 1.0)
@@ -87,53 +82,36 @@ def distance(ours: float, published: float) -> str:
     """
     if not math.isfinite(ours):
         return number(ours)
-    side = "lower" if ours < published else "higher"
-    if min(ours, published) > 0:
-        ratio = max(ours / published, published / ours)
+    side = "lower" if ours < other else "higher"
+    if min(ours, other) > 0:
+        ratio = max(ours / other, other / ours)
         if ratio >= 2:
             return f"{number(ratio)} times {side}"
-    if published:
-        return f"{percent(abs(ours - published) / abs(published))} {side}"
+    if other:
+        return f"{percent(abs(ours - other) / abs(other))} {side}"
     return f"{number(abs(ours))} {side}"
 
 
 def overall(
-    rows: "Sequence[Row]",
-    statements: Sequence[tuple[Statement, bool]],
-    scale: Scale,
-    unjudged: Sequence[str] = (),
-) -> tuple[Verdict, str]:
-    """Judge the paper by what is the paper's, unless there is something ``unjudged`` among that."""
+    experiment: str, run: Run, unjudged: Sequence[str] = (), others: Runs = lambda name: None
+) -> tuple[Word, str]:
+    """Return what the claims of the papers that an experiment speaks to amount to, and why.
+
+    Claims that rest on further experiments are judged by ``others``, too.
+    """
     if unjudged:
         why = f"The stored run does not fit this version: {'; '.join(unjudged)}. Run it again."
-        return Verdict.NOT_COMPARED, why
-    claimed = [(part.text, holds) for part, holds in statements if part.of_paper]
-    corrections = [part for part, holds in statements if part.corrects and holds]
-    by_kind = {kind: [r for r in rows if not r.ours and r.verdict is kind] for kind in Verdict}
-    if broken := [text for text, holds in claimed if not holds]:
-        return Verdict.NOT_REPRODUCED, f"It does not hold that {'; nor that '.join(broken)}."
-    if scale is Scale.SMOKE and (claimed or any(not row.ours for row in rows)):
-        what = "Every statement of the paper holds" if claimed else "The run went through"
-        why = f"{what} at smoke scale, which is too small to compare with published values."
-        return Verdict.NOT_COMPARED, why
-    holding = f"Every {'other ' if corrections else ''}statement of the paper holds"
-    first = f"{holding}. " if claimed else ""
-    if off := by_kind[Verdict.DIFFERS]:
-        met = [Verdict.REPRODUCED, Verdict.BETTER, Verdict.CORRECTED]
-        share = f"{len(off)} of {len(off) + sum(len(by_kind[k]) for k in met)} published values"
-        verdict = Verdict.NUMBERS_DIFFER if claimed else Verdict.NOT_REPRODUCED
-        return verdict, f"{first}Ours differ from {share}: {_distances(off)}."
-    if wrong := [row.label for row in by_kind[Verdict.CORRECTED]] + [p.text for p in corrections]:
-        return Verdict.CORRECTED, f"{first}The paper's text is corrected in: {'; '.join(wrong)}."
-    if ahead := by_kind[Verdict.BETTER]:
-        return Verdict.BETTER, f"{first}Better than published: {_distances(ahead)}."
-    if by_kind[Verdict.REPRODUCED]:
-        values = f"{holding}, and every" if claimed else "Every"
-        return Verdict.REPRODUCED, f"{values} published value is met."
-    if claimed:
-        return Verdict.REPRODUCED, f"{holding}."
-    return Verdict.BEYOND, "This goes beyond the paper and tests no claim of it."
-
-
-def _distances(rows: "Sequence[Row]") -> str:
-    return "; ".join(f"{row.label} ({distance(row.mean, row.published or 0.0)})" for row in rows)
+        return Outcome.NOT_COMPARED, why
+    about = claims.of_experiment(experiment)
+    if not about:
+        return claims.Verdict.BEYOND, "This goes beyond the paper and tests no claim of it."
+    judged = [
+        (claim, claims.judge(claim, lambda name: run if name == experiment else others(name)))
+        for claim in about
+    ]
+    verdict = claims.together(one.verdict for _, one in judged)
+    if run.is_smoke and verdict is not claims.Verdict.NOT_REPRODUCED:
+        return Outcome.NOT_COMPARED, "A run at smoke scale is too small to judge a claim by."
+    told = [(c, one) for c, one in judged if one.verdict is verdict] or judged
+    why = " ".join(f"{claim.place.partition(',')[0]}: {one.why}" for claim, one in told)
+    return verdict, why

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from exactformer.experiments import Cell, Scale, Summary
 from exactformer.experiments.fang.cell import NETWORKS, SURFACE
 from exactformer.experiments.fang.data import TARGETS
-from exactformer.experiments.fang.figure_2 import CLIP, PUBLISHED
+from exactformer.experiments.fang.figure_2 import CLIP
 from exactformer.experiments.fang.names import COLOURS, ERRORS, LABELS, MODELS, TEST, TRAIN
 from exactformer.experiments.fang.noise import SWEEPS, errors_by_noise, errors_by_size, limit
 from exactformer.experiments.fang.outside import DEGREES, FUNCTIONS, NOISE, POINTS
@@ -67,7 +67,8 @@ def figure_2(summary: Summary) -> Figure:
         row, column = divmod(place, 3)
         box = (0.01 + 0.33 * column, 0.52 - 0.5 * row, 0.29, 0.4)
         _surface(figure.add_axes(box, projection="3d"), summary, model)
-    clipping_panel(figure.add_axes((0.745, 0.09, 0.24, 0.34)), summary, CLIP, PUBLISHED)
+    published = {model: summary.row(f"{LABELS[model]}, {TEST}").published for model in NETWORKS}
+    clipping_panel(figure.add_axes((0.745, 0.09, 0.24, 0.34)), summary, CLIP, published)
     return figure
 
 
@@ -106,7 +107,7 @@ def figure_3(summary: Summary) -> Figure:
         axes.set(xscale="log", yscale="log", xlabel="epoch", ylabel=label, title=title)
     panels[0].axhline(1, color=GREY, linewidth=1, linestyle="--", label="variance of the noise")
     _convergence(panels[0], summary)
-    if summary.scale is Scale.PAPER:
+    if summary.scale is Scale.FULL:
         for axes, row in zip(panels, (TRAIN, TEST), strict=False):
             for value, _ in TABLE[row][2].values():
                 published_ring(axes, epochs[-1], value, clip_on=False)
@@ -125,7 +126,7 @@ def _convergence(axes: Axes, summary: Summary) -> None:
         if row.published is not None:
             axes.plot(row.published, 0.03, "v", markeredgecolor=ORANGE, markersize=7, **look)
     axes.plot([], [], "|", color=GREY, markersize=9, label="converged by the paper's rule")
-    if summary.scale is Scale.PAPER:
+    if summary.scale is Scale.FULL:
         axes.plot(
             [], [], "v", color=GREY, markeredgecolor=ORANGE, markersize=7, label="the same, printed"
         )

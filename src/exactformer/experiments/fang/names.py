@@ -1,7 +1,6 @@
 """Names and colours of the models of Fang et al. in tables and figures."""
 
 from collections.abc import Iterable
-from typing import Literal
 
 from exactformer.experiments import Statement, Summary
 from exactformer.experiments.fang.cell import NETWORKS, SOLVERS
@@ -36,11 +35,6 @@ def named(models: Iterable[str]) -> dict[str, str]:
     return {model: LABELS[model] for model in models}
 
 
-def better(model: str) -> Literal["lower"] | None:
-    """Return the better side of a published value: there is one for the paper's own model only."""
-    return "lower" if model == "attention" else None
-
-
 def clip_name(clip: float | None) -> str:
     """Return a clipping threshold as rows and axes name it."""
     return "no clipping" if clip is None else f"clip {clip:g}"
@@ -54,7 +48,6 @@ def test_error(summary: Summary, model: str) -> float:
 FINDS_THE_TERMS = Statement(
     "the sparse solver finds exactly the terms of the target on every seed",
     lambda s: s[f"sparse, {SUPPORT}"] == 1,
-    ours=True,
 )
 ADDS_THE_VARIANCE = Statement(
     "noisy test labels add their variance, 1, to the error of every good fit",
@@ -62,5 +55,4 @@ ADDS_THE_VARIANCE = Statement(
         abs(s[f"{LABELS[model]}, {NOISY}"] - test_error(s, model) - 1) < 0.2
         for model in ("attention", *SOLVERS)
     ),
-    ours=True,
 )

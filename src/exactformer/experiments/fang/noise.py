@@ -166,7 +166,6 @@ EXPERIMENT = Experiment(
     claim="The solvers that need no training reach the statistical limit: the variance of the "
     "noise times the number of terms fitted over the sample size.",
     source="Fang et al. 2022, section 5, taken further",
-    ours=True,
     cells=cells,
     run=run,
     quantities=quantities,

@@ -143,7 +143,6 @@ EXPERIMENT = Experiment(
     claim="Off the polynomials the model approximates: the error falls with the degree as fast as "
     "the target is smooth, until noise takes over.",
     source="Fang et al. 2022, Corollary 3.7, taken to noisy data",
-    ours=True,
     cells=cells,
     run=run,
     quantities=quantities,

@@ -163,9 +163,8 @@ def quantities(scale: Scale) -> list[Quantity]:
         "{target}, {positions}: {row}",
         {error: "best_mse", "asymmetry": "deviation"},
         {"target": TARGETS, "positions": {False: "without", True: "with positions"}},
-        published=least,
+        expected=least,
         place="floor in closed form",
-        ours=True,
         within=lambda row: 0.25 if row["target"] == "memory" else 0.02,
         drift=drift,
     )
@@ -220,15 +219,13 @@ def _(summary: Summary) -> bool:
     return summary.every("not positions", "equivariant and deviation <= 1e-12")
 
 
-@EXPERIMENT.states(
-    "with positions, trained on an ordered target, it is off by over a tenth", ours=True
-)
+@EXPERIMENT.states("with positions, trained on an ordered target, it is off by over a tenth")
 def _(summary: Summary) -> bool:
     return summary.every("positions and target in @ORDERED", "not equivariant and deviation > 0.1")
 
 
 @EXPERIMENT.states(
-    "without positions reversing and copying the first token end within 2 % of the floor", ours=True
+    "without positions reversing and copying the first token end within 2 % of the floor"
 )
 def _(summary: Summary) -> bool:
     copies = "not positions and target in ('reverse', 'first')"
@@ -236,21 +233,19 @@ def _(summary: Summary) -> bool:
 
 
 @EXPERIMENT.states(
-    "without positions memory, whose best map also keeps x(t), ends at most 25 % over it", ours=True
+    "without positions memory, whose best map also keeps x(t), ends at most 25 % over it"
 )
 def _(summary: Summary) -> bool:
     return summary.every("not positions and target == 'memory'", "1 <= over_floor <= 1.25")
 
 
-@EXPERIMENT.states("with positions to half of it (smoke), a tenth (default), a hundredth (paper)")
+@EXPERIMENT.states("with positions to half of it (smoke), a tenth (default), a hundredth (full)")
 def _(summary: Summary) -> bool:
     share = by_scale(0.5, 0.1, 0.01)[summary.scale]
     return summary.every("positions and target in @ORDERED", f"over_floor <= {share}")
 
 
-@EXPERIMENT.states(
-    "an equivariant target needs no positions: error below 2 % of the variance", ours=True
-)
+@EXPERIMENT.states("an equivariant target needs no positions: error below 2 % of the variance")
 def _(summary: Summary) -> bool:
     control = "not positions and target == @CONTROL"
     return summary.every(control, "best_mse <= 0.02 * @VARIANCE")

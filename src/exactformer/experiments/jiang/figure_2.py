@@ -229,7 +229,7 @@ def _(summary: Summary) -> bool:
     return all(summary[f"{name}: {_ROWS['cv']}"] < 0.5 for name in NAMES.values())
 
 
-@EXPERIMENT.states("the effective rank is below the numerical rank", ours=True)
+@EXPERIMENT.states("the effective rank is below the numerical rank")
 def _(summary: Summary) -> bool:
     return all(
         summary[f"{name}: {_ROWS['effective']}"] < summary[f"{name}: {_ROWS['rank']}"]

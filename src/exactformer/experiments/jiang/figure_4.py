@@ -57,7 +57,7 @@ EXPERIMENT = task_experiment(
 )
 
 
-@EXPERIMENT.states("the constructed error falls like 1/λ, exponent −1 ± 0.2", ours=True)
+@EXPERIMENT.states("the constructed error falls like 1/λ, exponent −1 ± 0.2")
 def _(summary: Summary) -> bool:
     first, *_, last = (c for c in constructed(summary) if c.parameters["sharpness"] >= 100)
     decades = log(last.parameters["sharpness"] / first.parameters["sharpness"])

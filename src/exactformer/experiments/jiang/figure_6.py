@@ -56,7 +56,7 @@ EXPERIMENT = task_experiment(
 )
 
 
-@EXPERIMENT.states("indices as unit vectors are learnt better than as numbers", ours=True)
+@EXPERIMENT.states("indices as unit vectors are learnt better than as numbers")
 def _(summary: Summary) -> bool:
     units, numbers = (cell.metrics["best_mse"] for cell in summary.select(kind="trained"))
     return bool(units < numbers)

@@ -141,15 +141,11 @@ def limits(targets: Mapping[str, LinearTarget], samples: int) -> dict[str, dict[
 def linear_experiment(
     name: str,
     kernel: str,
-    *,
-    published: Mapping[str, float],
-    errata: Mapping[str, str],
-    note: Mapping[str, str] | None = None,
     **about: Any,
 ) -> Experiment:
     """Return the experiment of one kernel, with a row "MODEL, VERSION" for all that there is of both.
 
-    Published values, notes on them and errata are tables by row; ``about`` is the rest.
+    ``about`` is the rest of it.
     """
     found = []
     for version in VERSIONS[kernel]:
@@ -158,11 +154,7 @@ def linear_experiment(
             f"{{model}}, {version}",
             version,
             {"model": learnt},
-            published=published,
-            note=note or {},
-            errata=errata,
             place=about["source"].rpartition(", ")[2],
-            better=lambda row: "lower" if row["model"] == TRANSFORMER else None,
             drift=9.0,
         )
         limits = {kind: _error(kind, version) for kind in known}

@@ -29,8 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from exactformer.algebra.ridge import ridge_forms
-from exactformer.algebra.target import Target
 from exactformer.core.arrays import like, namespace
 from exactformer.couplings.target import Coupling
 from exactformer.errors import InputError
@@ -150,6 +148,9 @@ def ridge_superposition(polynomials: Sequence[str]) -> Superposition:
     >>> float(product(np.array([0.5, 0.25]))[0])
     0.125
     """
+    from exactformer.algebra.ridge import ridge_forms
+    from exactformer.algebra.target import Target
+
     variables = [f"x{s}" for s in range(1, len(polynomials) + 1)]
     forms = ridge_forms(Target.coerce(list(polynomials), variables).polynomials)
     directions = [[float(c) for c in direction] for direction in forms[0].directions]

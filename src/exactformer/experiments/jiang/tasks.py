@@ -145,7 +145,6 @@ def limited(text: str, least: bool = False, **limit: Mapping[Scale, float]) -> S
 WITHIN_BOUNDS = Statement(
     "no construction is further off than what its softmax leaks",
     lambda s: all(cell.metrics["beyond"] <= 1e-8 for cell in constructed(s)),
-    ours=True,
 )
 """To the rounding of large scores."""
 
@@ -158,5 +157,4 @@ def _exponential(summary: Summary) -> bool:
 EXPONENTIAL = Statement(
     "from λ = 8 to 16 the largest error of the construction falls a thousandfold (e⁸ = 2981)",
     _exponential,
-    ours=True,
 )

@@ -219,7 +219,6 @@ EXPERIMENT = Experiment(
     run=run,
     quantities=_quantities,
     figure=draw,
-    ours=True,
 )
 
 

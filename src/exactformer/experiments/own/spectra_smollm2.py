@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 TEXTS = {"topics": "help topics", "captions": "captions"}
 RANKS = by_scale((6, 4, 2), (48, 32, 16, 8))
 SHARE = 0.99
-SEEDS = by_scale(1, 1, 3)
+SEEDS = by_scale(1, 3)
 SIZES = by_scale(
     {"length": 32, "fitted": 8, "tested": 3},
-    {"length": 256, "fitted": 24, "tested": 6},
+    {"length": 256, "fitted": 24, "tested": 10},
     {"length": 512, "fitted": 64, "tested": 16},
 )
 
@@ -234,13 +234,12 @@ def _curve(axes: Axes, summary: Summary, text: str, colour: str) -> None:
 EXPERIMENT = Experiment(
     name="spectra-smollm2",
     title="How much head SmolLM2 needs",
-    claim="Scores of a language model from half of each head's directions cost little.",
+    claim="A quarter of each head's directions can go for a few percent of perplexity; half cannot.",
     source="Jiang & Li 2023, section 5.2, on a pretrained language model",
     cells=cells,
     run=run,
     quantities=_quantities,
     figure=draw,
-    ours=True,
 )
 
 

@@ -165,7 +165,6 @@ EXPERIMENT = Experiment(
     claim="Attention is ahead where context is words; simpler layers below it cost nothing; and only "
     "layers that see the whole sequence give every token a code of its own.",
     source="Yun et al. 2020, abstract",
-    ours=True,
     cells=cells,
     run=run,
     quantities=[

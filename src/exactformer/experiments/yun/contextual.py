@@ -174,10 +174,9 @@ EXPERIMENT = Experiment(
                 f"t_{sign}/δ for (d, n, 1/δ) = {size}",
                 f"{end} key",
                 _where(*size) | {"form": "paper"},
-                published=value,
+                expected=value,
                 place="formula, by hand",
                 within=0.0,
-                ours=True,
             )
             for size, ends in ENDS.items()
             for sign, end, value in zip("lr", ("smallest", "largest"), ends, strict=True)
@@ -195,17 +194,17 @@ def _(summary: Summary) -> bool:
     return summary.every("", "collisions == 0")
 
 
-@EXPERIMENT.states("codes that must differ are at least a cell apart", ours=True)
+@EXPERIMENT.states("codes that must differ are at least a cell apart")
 def _(summary: Summary) -> bool:
     return summary.every("", "separation >= 1")
 
 
-@EXPERIMENT.states("the layers' codes are the formula's integers, every one", ours=True)
+@EXPERIMENT.states("the layers' codes are the formula's integers, every one")
 def _(summary: Summary) -> bool:
     return summary.every("form != 'four-layer'", "`wrong keys` == 0")
 
 
-@EXPERIMENT.states("smallest and largest key are t_l and t_r", ours=True)
+@EXPERIMENT.states("smallest and largest key are t_l and t_r")
 def _(summary: Summary) -> bool:
     return all(
         (cell.metrics["smallest key"], cell.metrics["largest key"]) == ends
@@ -215,6 +214,6 @@ def _(summary: Summary) -> bool:
     )
 
 
-@EXPERIMENT.states("without the global shift, three tokens or more collide", ours=True)
+@EXPERIMENT.states("without the global shift, three tokens or more collide")
 def _(summary: Summary) -> bool:
     return summary.every("not positional and n > 2 and form != 'four-layer'", f"`{BEFORE}` > 0")

@@ -92,11 +92,10 @@ def _quantities(scale: Scale) -> list[Quantity]:
         "d_2",
         {"map": ORDERED, "cells": SIDES[scale]},
         {"positional": True},
-        published=lambda row: closed_form(row["map"], row["cells"]),
+        expected=lambda row: closed_form(row["map"], row["cells"]),
         place="closed form",
         within=0.02,
         drift=0.01,
-        ours=True,
     )
 
 
@@ -165,7 +164,7 @@ def _(summary: Summary) -> bool:
     return len(found) == len(ORDERED) and all(cell.metrics["refused"] for cell in found)
 
 
-@EXPERIMENT.states("each with two orders of the same columns that show it", ours=True)
+@EXPERIMENT.states("each with two orders of the same columns that show it")
 def _(summary: Summary) -> bool:
     pairs = ((cell.metrics["inputs"], cell.metrics["outputs"]) for cell in _without(summary))
     return all(shows_it(*pair) for pair in pairs)
@@ -176,7 +175,7 @@ def _(summary: Summary) -> bool:
     return not summary.frame.query("positional or map == @CONTROL")["refused"].any()
 
 
-@EXPERIMENT.states("closed forms are met within four standard errors", ours=True)
+@EXPERIMENT.states("closed forms are met within four standard errors")
 def _(summary: Summary) -> bool:
     return all(
         abs(cell.metrics["d_2"] - closed_form(cell.parameters["map"], cell.parameters["cells"]))
@@ -185,7 +184,7 @@ def _(summary: Summary) -> bool:
     )
 
 
-@EXPERIMENT.states("halving δ halves the error, exponent 1 ± 0.05", ours=True)
+@EXPERIMENT.states("halving δ halves the error, exponent 1 ± 0.05")
 def _(summary: Summary) -> bool:
     errors = summary.frame.query("positional").sort_values("cells").groupby("map")["d_2"]
     return all(abs(log2(coarse / fine) - 1) <= 0.05 for _, (*_, coarse, fine) in errors)

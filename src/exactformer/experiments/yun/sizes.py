@@ -88,7 +88,7 @@ def weights(d: int, n: int, cells: int, form: str) -> int:
 def _row(label: str, metric: str, size: tuple[int, int, int], **options: Any) -> Quantity:
     d, n, cells = size
     where = {"kind": "predicted", "d": d, "n": n, "cells": cells, "form": "paper"}
-    return Quantity(label, metric, where, place="a prototype", ours=True, **options)
+    return Quantity(label, metric, where, place="counted by hand", **options)
 
 
 def _built(summary: Summary) -> list[tuple[Cell, Cell]]:
@@ -157,14 +157,14 @@ EXPERIMENT = Experiment(
                 f"layers, paper, (d, n, 1/δ) = {size}",
                 "layers",
                 size,
-                published=layers,
+                expected=layers,
                 within=0.002,
                 note="It counts d layers more than the lemmas add up to.",
             )
             for size, layers in KNOWN.items()
         ),
-        _row("value layers, paper, (2, 3, 8)", "values", (2, 3, 8), published=1.25e5, within=0.01),
-        _row("value layers, paper, (8, 8, 4)", "values", (8, 8, 4), published=7e34, within=0.05),
+        _row("value layers, paper, (2, 3, 8)", "values", (2, 3, 8), expected=1.25e5, within=0.01),
+        _row("value layers, paper, (8, 8, 4)", "values", (8, 8, 4), expected=7e34, within=0.05),
         *rows(
             "weights, {form}, ({d}, 2, 16)",
             "weights",
@@ -182,7 +182,7 @@ EXPERIMENT = Experiment(
 )
 
 
-@EXPERIMENT.states("layers, keys and weights of built models are as predicted", ours=True)
+@EXPERIMENT.states("layers, keys and weights of built models are as predicted")
 def _(summary: Summary) -> bool:
     pairs = _built(summary)
     return len(pairs) == len(summary.select(kind="built")) > 0 and all(
@@ -190,7 +190,7 @@ def _(summary: Summary) -> bool:
     )
 
 
-@EXPERIMENT.states("so are key bits, at most as predicted in four layers", ours=True)
+@EXPERIMENT.states("so are key bits, at most as predicted in four layers")
 def _(summary: Summary) -> bool:
     return all(
         cell.metrics["key bits"] <= twin.metrics["key bits"]
@@ -213,12 +213,12 @@ def _(summary: Summary) -> bool:
     )
 
 
-@EXPERIMENT.states("the four-layer form has four layers at every size", ours=True)
+@EXPERIMENT.states("the four-layer form has four layers at every size")
 def _(summary: Summary) -> bool:
     return summary.every("form == 'four-layer'", "layers == 4")
 
 
-@EXPERIMENT.states("weights grow as N^(dn) in every form, within 10 % of the exponent", ours=True)
+@EXPERIMENT.states("weights grow as N^(dn) in every form, within 10 % of the exponent")
 def _(summary: Summary) -> bool:
     """The last doubling of the cells multiplies weights by 2^(dn), within 10 %."""
     return all(
@@ -228,7 +228,7 @@ def _(summary: Summary) -> bool:
     )
 
 
-@EXPERIMENT.states("from 16 points on, four-layer keys have at most 65 % of the bits", ours=True)
+@EXPERIMENT.states("from 16 points on, four-layer keys have at most 65 % of the bits")
 def _(summary: Summary) -> bool:
     bits = summary.frame.query("kind == 'predicted' and n == @TOKENS and cells ** d >= 16").pivot(
         index=["d", "cells"], columns="form", values="key bits"

@@ -163,21 +163,19 @@ EXPERIMENT = Experiment(
             "decay of the codes' error by λ/2",
             _rate,
             {"sweep": "sharpness"},
-            published=1.0,
+            expected=1.0,
             place="e^(−λδ²/2)",
             within=0.05,
             drift=0.01,
-            ours=True,
         ),
         Quantity(
             "decay of d_2 by k, in powers of 2",
             _ramp_rate,
             {"sweep": "ramp"},
-            published=0.5,
+            expected=0.5,
             place="2^(−k/2)",
             within=0.1,
             drift=0.05,
-            ours=True,
         ),
         Quantity("d_2 for ramps of 2^−5", "d_2", {"sweep": "ramp", "ramp": 5}, drift=0.05),
         *rows(
@@ -192,29 +190,29 @@ EXPERIMENT = Experiment(
 )
 
 
-@EXPERIMENT.states("past the threshold codes err as e^(−λδ²/2), exponent 1 ± 0.05", ours=True)
+@EXPERIMENT.states("past the threshold codes err as e^(−λδ²/2), exponent 1 ± 0.05")
 def _(summary: Summary) -> bool:
     return abs(_rate(summary.select(sweep="sharpness")) - 1) <= 0.05
 
 
-@EXPERIMENT.states("well below it, by more than a cell", ours=True)
+@EXPERIMENT.states("well below it, by more than a cell")
 def _(summary: Summary) -> bool:
     return summary.every("sweep == 'sharpness' and half <= @THRESHOLD - 3", "error > 1")
 
 
-@EXPERIMENT.states("never by more than certified", ours=True)
+@EXPERIMENT.states("never by more than certified")
 def _(summary: Summary) -> bool:
     sharp = (cell.metrics for cell in summary.select(sweep="sharpness"))
     bounded = [m for m in sharp if m["bound"] is not None]
     return len(bounded) > 0 and all(m["error"] <= m["bound"] + 1e-9 for m in bounded)
 
 
-@EXPERIMENT.states("ramps: d_2 to the hard model falls as 2^(−k/2), exponent ± 0.1", ours=True)
+@EXPERIMENT.states("ramps: d_2 to the hard model falls as 2^(−k/2), exponent ± 0.1")
 def _(summary: Summary) -> bool:
     return abs(_ramp_rate(summary.select(sweep="ramp")) - 0.5) <= 0.1
 
 
-@EXPERIMENT.states("and is at most what their share of the inputs can cost", ours=True)
+@EXPERIMENT.states("and is at most what their share of the inputs can cost")
 def _(summary: Summary) -> bool:
     return summary.every("sweep == 'ramp'", "d_2 <= bound")
 

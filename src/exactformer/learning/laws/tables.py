@@ -73,11 +73,11 @@ class Wanted:
 def read_table(path: Path, wanted: Wanted, memory_limit: int = 2**62) -> Table:
     """Read CSV (any of , ; tab between cells) or Parquet, or standard input for ``-``."""
     name, frame = _read(path, wanted, memory_limit)
-    features, notes = chosen_columns(name, list(frame.columns), wanted)
+    features, notes = _chosen_columns(name, list(frame.columns), wanted)
     if len(frame) < 2:
         raise InputError(f"{name} has {len(frame)} row(s); a law needs at least two")
     values = {
-        column: numeric(frame[column], column, name, wanted.missing)
+        column: _numeric(frame[column], column, name, wanted.missing)
         for column in (*features, *wanted.targets)
     }
     whole = type(frame)(values)
@@ -94,7 +94,7 @@ def read_table(path: Path, wanted: Wanted, memory_limit: int = 2**62) -> Table:
     return Table(whole[features], whole[list(wanted.targets)], tuple(notes))
 
 
-def chosen_columns(
+def _chosen_columns(
     name: str, present: Sequence[str], wanted: Wanted
 ) -> tuple[list[str], list[str]]:
     """Return the columns to learn from, with notes; raise where a wanted one is not there."""
@@ -160,9 +160,9 @@ def _read(path: Path, wanted: Wanted, memory_limit: int) -> tuple[str, pd.DataFr
         except Exception as error:
             raise FileFormatError(f"{name} is not a Parquet file: {error}") from error
     else:
-        first = first_line(source, name)
+        first = _first_line(source, name)
         try:
-            frame = pd.read_csv(source, **csv_options(name, first, wanted))
+            frame = pd.read_csv(source, **_csv_options(name, first, wanted))
         except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
             raise FileFormatError(f"{name} is not a CSV table: {error}") from error
     frame.columns = [str(n).strip() for n in frame.columns]
@@ -180,7 +180,7 @@ def _check_bytes(path: Path, limit: int) -> None:
             f"pyarrow.parquet.ParquetFile({str(path)!r}).iter_batches()",
         )
     else:
-        cells = separator(first_line(path, str(path))) or ","
+        cells = _separator(_first_line(path, str(path))) or ","
         part, parts = "part", f"pandas.read_csv({str(path)!r}, sep={cells!r}, chunksize=10**6)"
     sample = f"{part}.sample(frac={share:g}, random_state=0)"
     raise SizeError(
@@ -201,13 +201,13 @@ def _piped(limit: int) -> io.BytesIO:
     return io.BytesIO(content)
 
 
-def separator(line: str) -> str | None:
+def _separator(line: str) -> str | None:
     """Return the most frequent of comma, semicolon and tab in a line; None if it has none of them."""
     best = max((",", ";", "\t"), key=line.count)
     return best if best in line else None
 
 
-def first_line(source: Any, name: str) -> str:
+def _first_line(source: Any, name: str) -> str:
     """Return the first line of a file or of a buffer in memory."""
     stream = source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue())
     with stream as file:
@@ -225,9 +225,9 @@ def first_line(source: Any, name: str) -> str:
     return str(line)
 
 
-def csv_options(name: str, first: str, wanted: Wanted) -> dict[str, Any]:
+def _csv_options(name: str, first: str, wanted: Wanted) -> dict[str, Any]:
     """Return how pandas is to read a CSV table with this first line; refuse what cannot be a header."""
-    cells = separator(first) or ","
+    cells = _separator(first) or ","
     names = [n.strip() for n in next(csv.reader([first], delimiter=cells), [])]
     _limit(name, len(names) - 1, wanted.most if wanted.columns is None else MOST_COLUMNS)
     if wanted.names is not None:
@@ -255,20 +255,15 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def numeric(
-    column: pd.Series[float], name: str, table: str, missing: str = "raise", start: int = 0
-) -> NDArray[np.float64]:
-    """Return float64; text and infinities are refused, and missing values unless they are dropped.
-
-    ``start`` is the number of rows before the column's first, for messages.
-    """
+def _numeric(column: pd.Series[float], name: str, table: str, missing: str) -> NDArray[np.float64]:
+    """Return float64; text and infinities are refused, and missing values unless they are dropped."""
     import pandas as pd
 
     numbers = pd.to_numeric(column, errors="coerce")
     if column.dtype.kind not in "biuf" and (wrong := numbers.isna() & column.notna()).any():
         row = int(np.flatnonzero(wrong)[0])
         raise InputError(
-            f"{table}: column {name!r} is not numeric; row {start + row + 1} has "
+            f"{table}: column {name!r} is not numeric; row {row + 1} has "
             f"{column.iloc[row]!r}. Leave the column out with --columns, or encode it as numbers"
         )
     if (largest := beyond_floats(numbers.to_numpy())) is not None:
@@ -284,7 +279,7 @@ def numeric(
         if bad.any():
             raise InputError(
                 f"{table}: column {name!r} has {int(bad.sum())} {what} value(s), the first in row "
-                f"{start + int(np.flatnonzero(bad)[0]) + 1}. Remove those rows or fill them in{way_out}"
+                f"{int(np.flatnonzero(bad)[0]) + 1}. Remove those rows or fill them in{way_out}"
             )
     return np.asarray(values)
 

@@ -45,6 +45,8 @@ class PolynomialCertificate(Certificate):
     """The largest |Q| of exact values at some points: a lower bound of max|Q| on the domain."""
     by_terms: float | None = field(default=None, compare=False)
     """The bound of a model that evaluates the proven polynomial's terms, in its own format."""
+    reading: str = field(default="", compare=False)
+    """Which letters side by side were read as products, where the target was text; no claim."""
     choice: str = field(default="", compare=False)
     """How directions, construction and evaluation were chosen, and what was rejected; no claim."""
 
@@ -131,7 +133,7 @@ class PolynomialCertificate(Certificate):
 
     def __str__(self) -> str:
         lines = [
-            f"Certificate on {self.domain}",
+            f"Certificate on {self.domain}" + (f", {self.reading}" if self.reading else ""),
             f"  target      {shortened(self.target)}",
             f"  variables   {name_list(self.variables) or 'none'}",
             f"  model       {self.construction}: {plural(self.tokens, 'token')}, "

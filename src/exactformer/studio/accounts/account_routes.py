@@ -1,4 +1,4 @@
-"""Accounts: one's own, those that admins administer, and the audit log; page beside JSON route."""
+"""Accounts: one's own, those that admins administer, and the audit log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from exactformer.studio.errors import StudioError
 from exactformer.studio.security import passwords, sessions
 from exactformer.studio.storage import audit
 
-pages = APIRouter()
+router = APIRouter()
 
 EACH = 50
 Words = Annotated[web.Clean, Query(max_length=120)]
@@ -31,26 +31,26 @@ DONE = {
 }
 
 
-@pages.get("/account")
+@router.get("/account")
 def show(request: Request, actor: web.CurrentActor, done: str = "") -> HTMLResponse:
     """Show the account."""
     return _page(request, actor.require("reader"), done=DONE.get(done, ""))
 
 
-@pages.post("/account/name")
+@router.post("/account/name")
 def rename(write: web.Write, name: web.Line = "") -> Response:
     """Change what others see."""
     return _changed(write, "name", partial(write, accounts.rename, name))
 
 
-@pages.post("/account/password")
+@router.post("/account/password")
 def change_password(write: web.Write, present: web.Line = "", password: web.Line = "") -> Response:
     """Change the password; the other sessions end."""
     change = partial(authentication.change_password, write.request, present, password)
     return _changed(write, "password", change)
 
 
-@pages.post("/account/sessions/end")
+@router.post("/account/sessions/end")
 def end_session(write: web.Write, session: web.Line = "") -> Response:
     """Log out another browser."""
     write(accounts.end_session, session)
@@ -90,28 +90,28 @@ def _page(
     )
 
 
-@pages.get("/admin/users")
+@router.get("/admin/users")
 def users(read: web.Read, q: Words = "", page: PageNumber = 1) -> HTMLResponse:
     """All accounts."""
     found = read(accounts.listed, q, EACH, EACH * (page - 1))
     return read.render("accounts/users.html", found=found, q=q, roles=ROLES)
 
 
-@pages.post("/admin/users/{user_id}/role")
+@router.post("/admin/users/{user_id}/role")
 def set_role(write: web.Write, user_id: web.Identifier, role: web.Line = "") -> Response:
     """Give a role."""
     write(accounts.set_role, user_id, role)
     return web.redirect(write.request, "/admin/users")
 
 
-@pages.post("/admin/users/{user_id}/disabled")
+@router.post("/admin/users/{user_id}/disabled")
 def set_disabled(write: web.Write, user_id: web.Identifier, disabled: web.Switch) -> Response:
     """Shut an account out, or let it in again."""
     write(accounts.set_disabled, user_id, disabled)
     return web.redirect(write.request, "/admin/users")
 
 
-@pages.post("/admin/users/{user_id}/password")
+@router.post("/admin/users/{user_id}/password")
 def reset_password(write: web.Write, user_id: web.Identifier) -> HTMLResponse:
     """Make up a new password for somebody who forgot hers, and show it once."""
     write.actor.require("admin")
@@ -120,13 +120,10 @@ def reset_password(write: web.Write, user_id: web.Identifier) -> HTMLResponse:
     return web.render(write.request, "accounts/reset.html", user=user, password=password)
 
 
-@pages.get("/audit")
+@router.get("/audit")
 def audit_log(
     read: web.Read, action: Words = "", handle: Words = "", page: PageNumber = 1
 ) -> HTMLResponse:
     """What was changed, by whom and when."""
     found = read(audit.entries, action, handle, EACH, EACH * (page - 1))
     return read.render("accounts/audit.html", found=found, action=action, handle=handle)
-
-
-routers = (pages,)

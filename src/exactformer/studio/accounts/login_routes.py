@@ -1,4 +1,4 @@
-"""Login, registration and logout; each page beside its JSON route."""
+"""Login, registration and logout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from exactformer.studio.accounts import service as accounts
 from exactformer.studio.errors import StudioError
 from exactformer.studio.security import passwords
 
-pages = APIRouter()
+router = APIRouter()
 
 Next = Annotated[web.Clean, Query(max_length=2000)]
 Line = Annotated[web.Clean, Field(max_length=500)]
@@ -34,14 +34,14 @@ class RegisterForm(LoginForm):
     name: Line = ""
 
 
-@pages.get("/login")
+@router.get("/login")
 def login_form(request: Request, next: Next = "/") -> HTMLResponse:
     """Ask who it is."""
     web.with_session(request)
     return web.render_form(request, "accounts/login.html", next=web.within(next), handle="")
 
 
-@pages.post("/login")
+@router.post("/login")
 def log_in(request: Request, form: web.Sent[LoginForm]) -> Response:
     """Log in and go on to where one came from."""
     try:
@@ -54,14 +54,14 @@ def log_in(request: Request, form: web.Sent[LoginForm]) -> Response:
     return web.redirect(request, web.within(form.next))
 
 
-@pages.get("/register")
+@router.get("/register")
 def register_form(request: Request, next: Next = "/") -> HTMLResponse:
     """Ask for what an account needs."""
     web.with_session(request)
     return _register_page(request, RegisterForm(next=next))
 
 
-@pages.post("/register")
+@router.post("/register")
 def register(request: Request, form: web.Sent[RegisterForm]) -> Response:
     """Make an account, log it in, and go on."""
     try:
@@ -88,11 +88,8 @@ def _register_page(
     )
 
 
-@pages.post("/logout")
+@router.post("/logout")
 def log_out(request: Request) -> Response:
     """Log out."""
     authentication.log_out(request)
     return web.redirect(request, "/")
-
-
-routers = (pages,)

@@ -1,4 +1,4 @@
-"""Claims, the evidence for them, and runs of experiments; each page beside its JSON route."""
+"""Claims, the evidence for them, and runs of experiments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from exactformer.studio.opinions import threads as discussions
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.security.rates import limit
 
-pages = APIRouter()
+router = APIRouter()
 
 EACH = 50
 Anchor = Annotated[web.Clean, Path(max_length=60)]
@@ -28,7 +28,7 @@ Kind = Annotated[web.Clean, web.one_of(CLAIM_KINDS), Query(max_length=120)]
 OfPaper = Annotated[web.Clean, Query(max_length=120)]
 
 
-@pages.get("/claims")
+@router.get("/claims")
 def browse(
     read: web.Read,
     q: web.Words = "",
@@ -54,7 +54,7 @@ def browse(
     )
 
 
-@pages.get("/papers/{slug}/claims/{anchor}")
+@router.get("/papers/{slug}/claims/{anchor}")
 def claim_page(
     read: web.Read, slug: web.Slug, anchor: Anchor, page: web.PageNumber = 1
 ) -> Response:
@@ -62,7 +62,7 @@ def claim_page(
     paper = papers.get(read.db, slug)
     claim = claims.get(paper, anchor)
     view = claims.view(claim, web.settings_of(read.request).results)
-    name = claim.experiment or ""
+    name = view.evidence.shown.name if view.evidence else ""
     return read.render(
         "claims/page.html",
         paper=paper,
@@ -80,7 +80,7 @@ def claim_page(
     )
 
 
-@pages.get("/figures/{experiment}.{kind}")
+@router.get("/figures/{experiment}.{kind}")
 def figure(request: Request, experiment: str, kind: str) -> Response:
     """Answer with the figure of a stored run."""
     path = evidence.figure(web.settings_of(request).results, experiment, kind)
@@ -91,14 +91,14 @@ def figure(request: Request, experiment: str, kind: str) -> Response:
     )
 
 
-@pages.get("/source/{path:path}")
+@router.get("/source/{path:path}")
 def source(path: Annotated[web.Clean, Path(max_length=200)]) -> Response:
-    """Answer with a test or text that a claim names as what checks it."""
+    """Answer with a test that the ledger names as evidence."""
     text = sources.file(path).read_text(encoding="utf-8")
     return PlainTextResponse(text, headers={"Cache-Control": "public, max-age=600"})
 
 
-@pages.get("/experiments/{name}/run")
+@router.get("/experiments/{name}/run")
 def run_page(read: web.Read, name: Name) -> Response:
     """Show how far a run is, or what it found; alone, or as a part of a page."""
     request = read.request
@@ -114,7 +114,7 @@ def run_page(read: web.Read, name: Name) -> Response:
     )
 
 
-@pages.post("/experiments/{name}/runs")
+@router.post("/experiments/{name}/runs")
 def page_begin(read: web.Read, name: Name) -> Response:
     """Run an experiment at smoke scale, or join the run that is under way."""
     start_run(read.request, read.actor, name)
@@ -135,6 +135,3 @@ def runs_of(request: Request) -> Runs:
     """The runs of this server."""
     found: Runs = request.app.state.runs
     return found
-
-
-routers = (pages,)

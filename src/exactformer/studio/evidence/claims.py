@@ -1,18 +1,21 @@
-"""Claims of papers with what is known about each: evidence of a stored run, or what checks it."""
+"""Claims of papers with their verdicts, which follow from the ledger of claims and the stored runs."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from markupsafe import Markup
-from sqlalchemy import ColumnElement, Select, and_, false, func, or_, select
+from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import Session
 
+from exactformer import claims as ledger
+from exactformer.claims import MEANINGS, Judgement, Runs, Value, Verdict, compare
 from exactformer.experiments.engine import presentation
-from exactformer.experiments.engine.verdict import Verdict
-from exactformer.experiments.registry import names
+from exactformer.experiments.engine.numbers import number
+from exactformer.experiments.engine.stored import stored_runs
 from exactformer.studio.errors import NotFoundError
 from exactformer.studio.evidence import evidence, sources
 from exactformer.studio.evidence.evidence import Evidence
@@ -20,57 +23,74 @@ from exactformer.studio.library.tables import Claim, Paper
 from exactformer.studio.storage.slices import Slice
 from exactformer.studio.web import markup
 
-CHECKED = "checked"
-OPEN = "not checked"
-# In the order of a summary: what a claim can be, and the tone it is shown in.
-TONES = {**presentation.TONES, CHECKED: "accent", OPEN: "plain"}
-
-MEANINGS: dict[str, str] = {
-    Verdict.REPRODUCED: "A run of ours meets every statement and every published value.",
-    Verdict.BETTER: "Every statement holds, and the paper's own method did better than published.",
-    Verdict.CORRECTED: "It holds after a correction, which is given with a counterexample.",
-    Verdict.NUMBERS_DIFFER: "Every statement holds in our run; some published values differ.",
-    Verdict.NOT_REPRODUCED: "A statement of the claim does not hold in our run.",
-    CHECKED: "Proven for every model that is built, or tested case by case.",
-    Verdict.NOT_COMPARED: "A run is stored that cannot be compared with the paper.",
-    presentation.NO_RUN: "An experiment exists; its run is not stored here.",
-    OPEN: "Nothing here checks it.",
-    Verdict.BEYOND: "Ours, beyond the paper: it says nothing for or against the authors.",
-}
-"""What each status means, in the order of the legend; what is ours stands last."""
-
-# With this ``Claim.checked_by`` begins where a claim does not hold as printed, but after a change.
-_CORRECTED = "Corrected: "
+TONES = {name: presentation.TONES[name] for name in MEANINGS}
+"""How each verdict is shown, in the order of the legend; what is ours stands last."""
+UNKNOWN = Judgement(Verdict.NOT_TRIED, "Nothing here speaks for it or against it.")
 
 Tally = list[tuple[str, str, int]]
 
 
+@cache
+def entries() -> dict[str, ledger.Claim]:
+    """Return the claims of the ledger by the names under which papers here hold them."""
+    return {f"{paper}/{one.id}": one for paper in ledger.PAPERS for one in ledger.ledger(paper)}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A published number next to ours."""
+
+    row: str
+    published: str
+    ours: str
+    verdict: str
+    tone: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A statement of the claim that a stored run tested; ``holds`` is None where it did not."""
+
+    text: str
+    holds: bool | None
+    limit: str
+
+
 @dataclass(frozen=True)
 class ClaimView:
-    """A claim as its card shows it."""
+    """A claim as its card shows it: its verdict, why, and the evidence that the verdict rests on."""
 
     claim: Claim
-    evidence: Evidence | None
+    judgement: Judgement
+    entry: ledger.Claim | None = None
+    runs: Runs = lambda name: None
+    evidence: Evidence | None = None
 
     @property
     def status(self) -> str:
-        """What came of the claim: the stored run's verdict, or whether something checks it."""
-        return _status(self.evidence, self.claim.checked_by)
+        """The verdict."""
+        return str(self.judgement.verdict)
 
     @property
-    def is_decided_by_run(self) -> bool:
-        """Whether the stored run gives the status, and not what checks the claim otherwise."""
-        return self.evidence is not None and self.status == self.evidence.shown.verdict
+    def why(self) -> str:
+        """What the verdict rests on."""
+        return self.judgement.why
 
     @property
     def is_ours(self) -> bool:
         """Whether this goes beyond the paper, which is then not judged by it."""
-        return self.status == Verdict.BEYOND
+        return self.judgement.verdict is Verdict.BEYOND
 
     @property
     def tone(self) -> str:
-        """How the status is coloured."""
+        """How the verdict is coloured."""
         return TONES[self.status]
+
+    @property
+    def basis(self) -> str:
+        """What kinds of evidence there are: proven, tested, measured."""
+        return ", ".join(self.entry.basis) if self.entry else ""
 
     @property
     def statement(self) -> Markup:
@@ -78,25 +98,69 @@ class ClaimView:
         return markup.render(self.claim.statement)
 
     @property
-    def checked_by(self) -> Markup:
-        """What checks the claim, as HTML with links to the files it names."""
-        return sources.linked(markup.render(self.claim.checked_by.removeprefix(_CORRECTED)))
+    def about(self) -> Markup:
+        """What goes with the claim wherever it is shown, as HTML."""
+        return markup.render(self.entry.about if self.entry else "")
+
+    @property
+    def lines(self) -> list[Line]:
+        """The published numbers of the claim."""
+        return [self._line(value) for value in (self.entry.values if self.entry else ())]
+
+    @property
+    def parts(self) -> list[Part]:
+        """The statements that the verdict rests on."""
+        return [self._part(one) for one in (self.entry.conditions if self.entry else ())]
+
+    @property
+    def errata(self) -> list[tuple[ledger.Erratum, Markup, Markup]]:
+        """What is wrong or loose in the claim, each with its text and its tests as HTML."""
+        found = self.entry.errata if self.entry else ()
+        return [
+            (one, markup.render(_without_links(one.text)), sources.links(one.tests))
+            for one in found
+        ]
+
+    @property
+    def tests(self) -> Markup:
+        """The tests that speak for the claim, as HTML."""
+        return sources.links(self.entry.tests if self.entry else ())
+
+    def _line(self, value: Value) -> Line:
+        run = self.runs(value.result)
+        verdict, why = compare(value, run)
+        found = run.rows.get(value.row) if run else None
+        ours = number(sum(found) / len(found)) if found else "–"
+        note = " ".join(filter(None, (f"{why[:1].upper()}{why[1:]}.", value.note)))
+        if value.inferred:
+            note += " Which row of the damaged table it belongs to is inferred."
+        return Line(value.row, value.published, ours, str(verdict), TONES[verdict], note)
+
+    def _part(self, one: ledger.Condition) -> Part:
+        run = self.runs(one.result)
+        text = run.statement(one.statement) if run else None
+        holds = run.statements[text] if run and text else None
+        limit = "the paper's limit" if one.threshold == "paper" else "the limit is ours"
+        return Part(text or one.statement, holds, limit)
 
 
-def _status(found: Evidence | None, checked_by: str) -> str:
-    """Return what came of a claim.
+def _without_links(text: str) -> str:
+    """Return an erratum without links into the documentation, which is not here."""
+    return sources.PAGE_LINK.sub(r"\1", text)
 
-    A run that tests nothing of the paper decides only where nothing else checks the claim.
-    """
-    verdict = found.shown.verdict if found is not None else OPEN
-    if verdict not in (OPEN, Verdict.BEYOND) or not checked_by:
-        return verdict
-    return str(Verdict.CORRECTED) if checked_by.startswith(_CORRECTED) else CHECKED
+
+def _judged(name: str, runs: Runs) -> Judgement:
+    entry = entries().get(name)
+    return ledger.judge(entry, runs) if entry else UNKNOWN
 
 
 def view(claim: Claim, results: Path | None) -> ClaimView:
     """Return a claim with the evidence in ``results``."""
-    return ClaimView(claim, evidence.of_claim(results, claim.experiment))
+    runs, entry = stored_runs(results), entries().get(claim.ledger)
+    first = entry.experiments[0] if entry and entry.experiments else None
+    return ClaimView(
+        claim, _judged(claim.ledger, runs), entry, runs, evidence.of_claim(results, first)
+    )
 
 
 def views(paper: Paper, results: Path | None) -> list[ClaimView]:
@@ -168,10 +232,11 @@ def tallies(db: Session, results: Path | None, wanted: Wanted | None = None) -> 
 
 def by_paper(db: Session, results: Path | None, ids: list[int]) -> dict[int, Tally]:
     """Return the tally of each of these papers, by one query; those without claims are left out."""
-    columns = select(Claim.paper_id, Claim.experiment, Claim.checked_by)
+    columns = select(Claim.paper_id, Claim.ledger)
+    runs = stored_runs(results)
     found: defaultdict[int, list[str]] = defaultdict(list)
-    for paper_id, experiment, checked_by in db.execute(columns.where(Claim.paper_id.in_(ids))):
-        found[paper_id].append(_status(evidence.of_claim(results, experiment), checked_by))
+    for paper_id, entry in db.execute(columns.where(Claim.paper_id.in_(ids))):
+        found[paper_id].append(str(_judged(entry, runs).verdict))
     return {id: _counted(statuses) for id, statuses in found.items()}
 
 
@@ -188,8 +253,9 @@ def papers_with_claims(db: Session) -> list[Paper]:
 
 def with_experiment(db: Session, name: str) -> list[tuple[Claim, str]]:
     """Return the claims that an experiment speaks to, each with its paper's slug."""
+    speaks = [entry for entry, claim in entries().items() if name in claim.experiments]
     statement = select(Claim, Paper.slug).join(Paper, Paper.id == Claim.paper_id)
-    rows = db.execute(statement.where(Claim.experiment == name).order_by(Claim.id).limit(20))
+    rows = db.execute(statement.where(Claim.ledger.in_(speaks)).order_by(Claim.id).limit(20))
     return [(claim, slug) for claim, slug in rows]
 
 
@@ -209,18 +275,7 @@ def _fitting(wanted: Wanted) -> Select[int]:
 
 def _has_status(status: str, results: Path | None) -> ColumnElement[bool]:
     """Return the condition that :attr:`ClaimView.status` is ``status``, for the database."""
-    verdicts = {name: evidence.of(results, name).shown.verdict for name in names()}
-    deciding = [n for n, verdict in verdicts.items() if verdict not in (OPEN, Verdict.BEYOND)]
-    beyond = [name for name, verdict in verdicts.items() if verdict == Verdict.BEYOND]
-    told = Claim.experiment.in_([name for name in deciding if verdicts[name] == status])
-    undecided = or_(Claim.experiment.is_(None), Claim.experiment.not_in(deciding))
-    unchecked = Claim.checked_by == ""
-    is_beyond = and_(Claim.experiment.is_not(None), Claim.experiment.in_(beyond))
-    is_corrected = Claim.checked_by.startswith(_CORRECTED, autoescape=True)
-    otherwise: ColumnElement[bool] = {
-        OPEN: and_(undecided, unchecked, or_(Claim.experiment.is_(None), ~is_beyond)),
-        str(Verdict.BEYOND): and_(is_beyond, unchecked),
-        str(Verdict.CORRECTED): and_(undecided, is_corrected),
-        CHECKED: and_(undecided, ~unchecked, ~is_corrected),
-    }.get(status, false())
-    return or_(told, otherwise)
+    runs = stored_runs(results)
+    having = [name for name in entries() if _judged(name, runs).verdict == status]
+    told = Claim.ledger.in_(having)
+    return or_(told, Claim.ledger.not_in(list(entries()))) if status == Verdict.NOT_TRIED else told

@@ -35,7 +35,7 @@ MOST_WAITING = 4
 JOBS = "exactformer.studio.playground.cells"
 
 RUNNABLE = frozenset(
-    "rounding-by-radius accuracy-by-construction universality fang-figure-2 fang-table-1 "
+    "universality fang-figure-2 fang-table-1 "
     "fang-figure-3 fang-noise fang-outside yun-contextual yun-rate yun-positions yun-softmax "
     "yun-sizes jiang-figure-1 jiang-table-2 jiang-table-3 jiang-figure-4 jiang-figure-5 "
     "jiang-figure-6 jiang-equivariance jiang-mixing".split()

@@ -1,37 +1,38 @@
-"""Sources that the shipped works name as checks: tests and the errata, where this is a checkout.
+"""Sources that the ledger names as evidence: tests, where this is a checkout.
 
-Files are looked up among the names in those works, never put together from an address.
+Files are looked up among the names in the ledger, never put together from an address.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from markupsafe import Markup
 
+from exactformer.claims import every
 from exactformer.studio.errors import NotFoundError
-from exactformer.studio.library.seeds import NAMES, work
 from exactformer.studio.settings import PACKAGE
 
-ERRATA = "docs/theory/errata.md"
-_FILE = re.compile(r"\btests/[\w/]+\.py\b")
-_NAMED = re.compile(r"\btests/[\w/]+\.py\b|\berrata\b")
+PAGE_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\.md[^)]*\)")
+"""A link to a page of the documentation."""
 
 
-def linked(html: Markup) -> Markup:
-    """Link the files that safe HTML names, as far as they are here."""
+def links(tests: Iterable[str]) -> Markup:
+    """Return tests by name, linked to their files as far as these are here."""
+    return Markup(", ").join(map(_link, tests))
 
-    def link(name: re.Match[str]) -> str:
-        path = ERRATA if name[0] == "errata" else name[0]
-        return f'<a href="/source/{path}">{name[0]}</a>' if path in files() else name[0]
 
-    return Markup(_NAMED.sub(link, html))
+def _link(test: str) -> Markup:
+    path, _, name = test.partition("::")
+    words = Markup("<code>{}</code>").format(name)
+    return Markup('<a href="/source/{}">{}</a>').format(path, words) if path in files() else words
 
 
 def file(path: str) -> Path:
-    """Return a file that a shipped work names."""
+    """Return a file that the ledger names."""
     found = files().get(path)
     if found is None:
         raise NotFoundError("There is no such source here.")
@@ -41,7 +42,8 @@ def file(path: str) -> Path:
 @cache
 def files() -> dict[str, Path]:
     """Return every named file that is here, by its path in the repository."""
-    texts = [claim.checked_by for name in NAMES for claim in work(name).claims]
-    named = {ERRATA, *(path for text in texts for path in _FILE.findall(text))}
+    tests = [test for claim in every() for test in claim.tests]
+    tests += [test for claim in every() for one in claim.errata for test in one.tests]
     root = PACKAGE.parents[2]
-    return {path: root / path for path in sorted(named) if (root / path).is_file()}
+    named = sorted({test.partition("::")[0] for test in tests})
+    return {path: root / path for path in named if (root / path).is_file()}

@@ -1,4 +1,4 @@
-"""Papers: browse and search, read, edit, their history and files; each page beside its JSON route."""
+"""Papers: browse and search, read, edit, their history and files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from exactformer.studio.library.tables import PAPER_KINDS, Paper
 from exactformer.studio.opinions import panel
 from exactformer.studio.security.actor import Actor
 
-pages = APIRouter()
+router = APIRouter()
 
 EACH = 20
 Year = Annotated[int, Query(ge=1000, le=2999)]
@@ -42,7 +42,7 @@ SORT_LABELS = {
 }
 
 
-@pages.get("/papers")
+@router.get("/papers")
 def browse(
     request: Request,
     db: web.ReadSession,
@@ -88,7 +88,7 @@ def browse(
     )
 
 
-@pages.get("/papers/{slug}")
+@router.get("/papers/{slug}")
 def paper_page(read: web.Read, slug: str) -> Response:
     """Show a paper: what it is, what it claims and what came of it, what readers think."""
     results = web.settings_of(read.request).results
@@ -129,7 +129,7 @@ def _houses(paper: Paper) -> dict[int, int]:
     return {id: number for number, id in enumerate(dict.fromkeys(named), 1)}
 
 
-@pages.get("/papers/{slug}/edit")
+@router.get("/papers/{slug}/edit")
 def edit_form(read: web.Read, slug: str) -> Response:
     """Show the form."""
     read.actor.require("curator")
@@ -138,7 +138,7 @@ def edit_form(read: web.Read, slug: str) -> Response:
     return _edit_form(read.request, slug, paper.title, form)
 
 
-@pages.post("/papers/{slug}/edit")
+@router.post("/papers/{slug}/edit")
 def submit_edit(
     request: Request, actor: web.CurrentActor, slug: str, form: web.Sent[PaperForm]
 ) -> Response:
@@ -158,7 +158,7 @@ def _edit_form(
     return web.render_form(request, "papers/edit.html", refusal, form=form, **about)
 
 
-@pages.get("/papers/{slug}/history")
+@router.get("/papers/{slug}/history")
 def history(request: Request, db: web.ReadSession, slug: str) -> Response:
     """Show who changed what about a paper."""
     paper = papers.get(db, slug)
@@ -166,7 +166,7 @@ def history(request: Request, db: web.ReadSession, slug: str) -> Response:
     return web.render(request, "papers/history.html", paper=paper, entries=entries)
 
 
-@pages.get("/export")
+@router.get("/export")
 def everything(request: Request, format: WantedFormat = "json") -> StreamingResponse:
     """The whole library, as it is read; import takes the JSON back without loss."""
     database = web.database_of(request)
@@ -181,10 +181,7 @@ def everything(request: Request, format: WantedFormat = "json") -> StreamingResp
     )
 
 
-@pages.get("/papers/{slug}/export")
+@router.get("/papers/{slug}/export")
 def one(db: web.ReadSession, slug: web.Slug, format: WantedFormat = "json") -> Response:
     """One paper."""
     return as_file(db, [papers.get(db, slug)], format, slug)
-
-
-routers = (pages,)

@@ -1,4 +1,4 @@
-"""People, institutions and topics: their pages, each beside its JSON route."""
+"""People, institutions and topics: their pages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from exactformer.studio.evidence import claims
 from exactformer.studio.library import papers, people
 from exactformer.studio.library.papers import Browse
 
-pages = APIRouter()
+router = APIRouter()
 
 EACH = 20
 
 
-@pages.get("/people/{id}")
+@router.get("/people/{id}")
 def person(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) -> Response:
     """Show a person: her papers, where she works, who she writes with."""
     about = {
@@ -29,7 +29,7 @@ def person(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) -> Resp
     return _page(read, "papers/person.html", about, Browse(person=id), page)
 
 
-@pages.get("/institutions/{id}")
+@router.get("/institutions/{id}")
 def institution(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) -> Response:
     """Show an institution: its people and their papers."""
     found, staff = people.institution(read.db, id), people.people_at(read.db, id)
@@ -37,7 +37,7 @@ def institution(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) ->
     return _page(read, "papers/institution.html", about, Browse(institution=id), page)
 
 
-@pages.get("/topics/{slug}")
+@router.get("/topics/{slug}")
 def topic(read: web.Read, slug: str, page: web.PageNumber = 1) -> Response:
     """Show a topic: the papers about it."""
     about = {"topic": people.topic(read.db, slug)}
@@ -58,6 +58,3 @@ def _page(
         tallies=claims.by_paper(db, web.settings_of(read.request).results, ids),
         **about,
     )
-
-
-routers = (pages,)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from exactformer.claims import records as claims
 from exactformer.studio.errors import InvalidError, TooLargeError
 from exactformer.studio.library import names
 from exactformer.studio.web import markup
@@ -71,8 +72,8 @@ Address = Annotated[Short, AfterValidator(_followable)]
 Doi = Annotated[Line, Field(pattern=r"^10\.\d{4,9}/\S+$", max_length=200)]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 Kind = Literal["article", "preprint", "talk", "book", "thesis", "software", "dataset", "other"]
-ClaimKind = Literal["theorem", "table", "figure", "statement"]
-CLAIM_KINDS: tuple[str, ...] = get_args(ClaimKind)
+ClaimKind = claims.Kind
+CLAIM_KINDS: tuple[str, ...] = get_args(claims.Kind)
 
 
 def _known_key(key: str) -> str:
@@ -106,8 +107,7 @@ class ClaimRecord:
     kind: ClaimKind
     title: ClaimTitle
     statement: Marked = ""
-    experiment: Word | None = None
-    checked_by: Marked = ""
+    ledger: Annotated[str, Field(pattern=r"^([a-z0-9-]+/[a-z0-9-]+)?$", max_length=120)] = ""
 
 
 def _distinct(claims: tuple[ClaimRecord, ...]) -> tuple[ClaimRecord, ...]:

@@ -1,14 +1,16 @@
 """What a library begins with: the works this project stands on, and what they cite.
 
-``works/NAME.json`` is a record with its claims, ``works/NAME.references.json`` the records of its
-reference list. Fang, Yun, Jiang and Li are three of the four bodies of work; the fourth, a page about
-Fang on a scholarly site, is not a work to cite: these pages are made after it. In its place stands
-the talk through which this project reads Yun.
+``works/NAME.json`` is a record, ``works/NAME.references.json`` the records of its reference list; its
+claims are those of the ledger. Fang, Yun, Jiang and Li are three of the four works; the fourth,
+a page about Fang on a scholarly site, is not a work to cite: these pages are made after it. In its
+place stands the talk through which this project reads Yun.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -17,10 +19,11 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from exactformer.claims import PAPERS, ledger
 from exactformer.studio.library import catalogue, papers
 from exactformer.studio.library.formats import own
 from exactformer.studio.library.matches import match
-from exactformer.studio.library.records import PaperRecord, keys
+from exactformer.studio.library.records import ClaimRecord, PaperRecord, keys
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
@@ -60,8 +63,16 @@ def featured(db: Session) -> tuple[Paper, ...]:
 
 @cache
 def work(name: str) -> PaperRecord:
-    """Return a work as it is shipped."""
-    return own.read(_data(f"{name}.json"))[0]
+    """Return a work as it is shipped, with its claims from the ledger."""
+    return replace(own.read(_data(f"{name}.json"))[0], claims=tuple(_claims(name)))
+
+
+def _claims(name: str) -> Iterator[ClaimRecord]:
+    for paper in PAPERS:
+        for claim in ledger(paper):
+            if claim.work == name:
+                entry = f"{paper}/{claim.id}"
+                yield ClaimRecord(claim.id, claim.kind, claim.title, claim.says, entry)
 
 
 @cache

@@ -133,8 +133,8 @@ class Citation(Base):
 class Claim(Base):
     """A theorem, table, figure or sentence of a paper that evidence can speak to.
 
-    ``anchor`` is how comments mention it (``#table-1``); ``experiment`` names the stored run whose
-    verdict is shown, and ``checked_by`` says in words what checks a theorem (a certificate, a test).
+    ``anchor`` is how comments mention it (``#table-1``); ``ledger`` names its entry in the ledger of
+    claims, from which its verdict follows.
     """
 
     __tablename__ = "claims"
@@ -147,5 +147,4 @@ class Claim(Base):
     kind: Mapped[str] = mapped_column(String(20))
     title: Mapped[str] = mapped_column(String(300))
     statement: Mapped[str] = mapped_column(Text, default="")
-    experiment: Mapped[str | None] = mapped_column(String(60), index=True)
-    checked_by: Mapped[str] = mapped_column(Text, default="")
+    ledger: Mapped[str] = mapped_column(String(120), default="", index=True)

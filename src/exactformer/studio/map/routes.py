@@ -1,4 +1,4 @@
-"""The research map: slices and nodes by name; for programs, then the page."""
+"""The research map: its page, slices, and nodes by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def keys(text: str) -> tuple[Key, ...]:
     return tuple(Key.parse(part) for part in split(text))
 
 
-pages = APIRouter()
+router = APIRouter()
 
 LIMITS = (20, 40, 80, 160)
 
@@ -59,7 +59,7 @@ class Asked(BaseModel):
 Question = Annotated[Asked, Query()]
 
 
-@pages.get("/map")
+@router.get("/map")
 def explorer(read: web.Read, asked: Question) -> Response:
     """Show the explorer."""
     return read.render(
@@ -72,7 +72,7 @@ def explorer(read: web.Read, asked: Question) -> Response:
     )
 
 
-@pages.get("/map/slice")
+@router.get("/map/slice")
 def part(read: web.Read, asked: Question) -> Response:
     """Return what the explorer shows, for its script to put in place."""
     return read.render("map/_view.html", **_shown(read, asked))
@@ -89,12 +89,9 @@ def _shown(read: web.Reader, asked: Asked) -> dict[str, Any]:
     return {"state": state, "view": view, "verdicts": verdicts}
 
 
-@pages.get("/map/found")
+@router.get("/map/found")
 def found_nodes(request: Request, db: web.ReadSession, asked: Question) -> Response:
     """Return nodes by name, with links that lead from where the reader is."""
     state = asked.state(db)
     found = search(db, asked.q) if asked.q.strip() else ()
     return web.render(request, "map/_found.html", state=state, q=asked.q, found=found)
-
-
-routers = (pages,)

@@ -1,1 +1,1 @@
-"""Hearing of answers: what readers follow, what they are told, and feeds for those without account."""
+"""Notices: what readers follow, and what they are told."""

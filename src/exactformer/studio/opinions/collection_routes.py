@@ -1,4 +1,4 @@
-"""Collections: one's own, and those that others share by link; each page beside its JSON route."""
+"""Collections: one's own, and those that others share by link."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from exactformer.studio.opinions.collections import (
 from exactformer.studio.opinions.tables import Collection
 from exactformer.studio.opinions.views import renderer
 
-pages = APIRouter()
+router = APIRouter()
 
 Token = Annotated[web.Clean, Path(max_length=64)]
 Visibility = Literal["private", "link"]
@@ -30,7 +30,7 @@ SAVED = 100
 """Saved papers listed beside the collections."""
 
 
-@pages.get("/collections")
+@router.get("/collections")
 def read_all(read: web.Read) -> HTMLResponse:
     """One's collections and saved papers."""
     saved = read(quick.saved, SAVED)
@@ -42,38 +42,38 @@ def read_all(read: web.Read) -> HTMLResponse:
     )
 
 
-@pages.post("/collections")
+@router.post("/collections")
 def create(write: web.Write, title: web.Line = "", description: web.Line = "") -> Response:
     """Begin a collection."""
     collection = write(collections.create, title, description)
     return web.redirect(write.request, f"/collections/{collection.id}")
 
 
-@pages.get("/collections/{collection_id}")
+@router.get("/collections/{collection_id}")
 def read_one(read: web.Read, collection_id: web.Identifier) -> HTMLResponse:
     """One of one's own collections."""
     return _page(read.request, read.db, read(collections.get, collection_id), owned=True)
 
 
-@pages.get("/c/{token}")
+@router.get("/c/{token}")
 def read_shared(request: Request, db: web.ReadSession, token: Token) -> HTMLResponse:
     """A collection that somebody shares."""
     return _page(request, db, collections.shared(db, token), owned=False)
 
 
-@pages.get("/collections/{collection_id}/export")
+@router.get("/collections/{collection_id}/export")
 def export(read: web.Read, collection_id: web.Identifier, format: Wanted = "json") -> Response:
     """The papers of one of one's own collections, in its order."""
     return _file(read.db, read(collections.get, collection_id), format)
 
 
-@pages.get("/c/{token}/export")
+@router.get("/c/{token}/export")
 def export_shared(db: web.ReadSession, token: Token, format: Wanted = "json") -> Response:
     """The papers of the collection a link leads to."""
     return _file(db, collections.shared(db, token), format)
 
 
-@pages.post("/collections/{collection_id}")
+@router.post("/collections/{collection_id}")
 def edit(
     write: web.Write,
     collection_id: web.Identifier,
@@ -85,7 +85,7 @@ def edit(
     return web.redirect(write.request, f"/collections/{collection_id}")
 
 
-@pages.post("/collections/{collection_id}/sharing")
+@router.post("/collections/{collection_id}/sharing")
 def share(
     write: web.Write, collection_id: web.Identifier, visibility: Annotated[Visibility, Form()]
 ) -> Response:
@@ -94,21 +94,21 @@ def share(
     return web.redirect(write.request, f"/collections/{collection_id}#sharing")
 
 
-@pages.post("/collections/{collection_id}/link")
+@router.post("/collections/{collection_id}/link")
 def renew_link(write: web.Write, collection_id: web.Identifier) -> Response:
     """Make a new link; the old one leads nowhere."""
     write(collections.renew_link, collection_id)
     return web.redirect(write.request, f"/collections/{collection_id}#sharing")
 
 
-@pages.post("/collections/{collection_id}/delete")
+@router.post("/collections/{collection_id}/delete")
 def remove(write: web.Write, collection_id: web.Identifier) -> Response:
     """Delete a collection."""
     write(collections.remove, collection_id)
     return web.redirect(write.request, "/collections")
 
 
-@pages.post("/collections/{collection_id}/items/{paper_id}/move")
+@router.post("/collections/{collection_id}/items/{paper_id}/move")
 def move(
     write: web.Write,
     collection_id: web.Identifier,
@@ -120,7 +120,7 @@ def move(
     return _items(write, collection_id)
 
 
-@pages.post("/collections/{collection_id}/items/{paper_id}/note")
+@router.post("/collections/{collection_id}/items/{paper_id}/note")
 def annotate(
     write: web.Write,
     collection_id: web.Identifier,
@@ -132,7 +132,7 @@ def annotate(
     return _items(write, collection_id)
 
 
-@pages.post("/collections/{collection_id}/items/{paper_id}/remove")
+@router.post("/collections/{collection_id}/items/{paper_id}/remove")
 def take_out(write: web.Write, collection_id: web.Identifier, paper_id: web.Identifier) -> Response:
     """Take a paper out."""
     write(collections.take_out, collection_id, paper_id)
@@ -176,6 +176,3 @@ def _tallies(request: Request, db: Session, listed: Iterable[Paper]) -> dict[int
 def _file(db: Session, collection: Collection, format: Format) -> Response:
     name = slugified(collection.title) or "collection"
     return as_file(db, collections.papers(collection), format, name)
-
-
-routers = (pages,)

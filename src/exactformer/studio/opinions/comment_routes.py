@@ -1,4 +1,4 @@
-"""Discussion: threads, answers, edits with history, deletion; each page beside its JSON route."""
+"""Discussion: threads, answers, edits with history, deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue of reports in which moderators decide; each page beside its JSON route."""
+"""The queue of reports in which moderators decide."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from exactformer.studio import web
 from exactformer.studio.opinions import moderation
 
-pages = APIRouter()
+router = APIRouter()
 
 State = Literal["open", "upheld", "dismissed"]
 
@@ -18,7 +18,7 @@ CASES = 20
 """Cases on a page."""
 
 
-@pages.get("/moderation")
+@router.get("/moderation")
 def queue(read: web.Read, state: State = "open", page: web.PageNumber = 1) -> HTMLResponse:
     """What waits for a decision, or was decided."""
     cases = read(moderation.queue, state, CASES, (page - 1) * CASES)
@@ -26,7 +26,7 @@ def queue(read: web.Read, state: State = "open", page: web.PageNumber = 1) -> HT
     return read.render("moderation/queue.html", cases=cases, state=state, waiting=waiting)
 
 
-@pages.post("/moderation/{flag_id}")
+@router.post("/moderation/{flag_id}")
 def decide(
     request: Request,
     actor: web.CurrentActor,
@@ -39,6 +39,3 @@ def decide(
         before = moderation.get(db, actor, flag_id).state
         moderation.decide(db, actor, flag_id, decision, note)
     return web.redirect(request, f"/moderation?state={before}")
-
-
-routers = (pages,)

@@ -1,4 +1,4 @@
-"""What readers say with one press, and the preview of texts; each page beside its JSON route.
+"""What readers say with one press, and the preview of texts.
 
 Every form names the state that it leads to, so that sending it twice changes nothing more.
 """
@@ -23,7 +23,7 @@ from exactformer.studio.opinions.views import renderer
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.web import markup
 
-pages = APIRouter()
+router = APIRouter()
 
 SentKind = Annotated[web.Clean, Form(max_length=30)]
 Said = TypeVar("Said")
@@ -86,28 +86,28 @@ async def _presser(write: web.Write, slug: web.Slug) -> Presser:
 Press = Annotated[Presser, Depends(_presser)]
 
 
-@pages.post("/papers/{slug}/vote")
+@router.post("/papers/{slug}/vote")
 def vote(press: Press, value: Annotated[Literal["-1", "0", "1"], Form()]) -> Response:
     """Like, dislike, or neither."""
     press(quick.vote, int(value))
     return press.bar()
 
 
-@pages.post("/papers/{slug}/reaction")
+@router.post("/papers/{slug}/reaction")
 def react(press: Press, show: SentKind = "", withdraw: SentKind = "") -> Response:
     """Show a reaction or take it back."""
     press(quick.react, show or withdraw, bool(show))
     return press.bar()
 
 
-@pages.post("/papers/{slug}/save")
+@router.post("/papers/{slug}/save")
 def save(press: Press, on: web.Switch) -> Response:
     """Keep the paper, or no longer."""
     press(quick.save, on)
     return press.bar()
 
 
-@pages.post("/papers/{slug}/collect")
+@router.post("/papers/{slug}/collect")
 def collect(press: Press, form: web.Sent[CollectForm]) -> Response:
     """Put the paper into a collection (a new one, if a title is given), or take it out."""
     press(_collect, form)
@@ -124,7 +124,7 @@ def _collect(db: Session, actor: Actor, paper: Paper, form: CollectForm) -> None
         collections.add(db, actor, number, paper)
 
 
-@pages.post("/preview", dependencies=web.PREVIEW)
+@router.post("/preview", dependencies=web.PREVIEW)
 def preview(read: web.Read, form: web.Sent[TextForm]) -> HTMLResponse:
     """Show a text as it would look."""
     return read.render("opinions/_preview.html", html=read(_html, form))
@@ -134,6 +134,3 @@ def _html(db: Session, actor: Actor, text: Text) -> Markup:
     actor.require("reader")
     paper = papers.get(db, text.paper) if text.paper else None
     return renderer(db, paper, [text.text])(text.text)
-
-
-routers = (pages,)

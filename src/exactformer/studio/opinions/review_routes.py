@@ -1,4 +1,4 @@
-"""Reviews: read, write, edit with history, delete, report; each page beside its JSON route."""
+"""Reviews: read, write, edit with history, delete, report."""
 
 from __future__ import annotations
 

@@ -72,11 +72,6 @@ class Collection(Base):
         order_by="CollectionItem.position", cascade="all, delete-orphan", passive_deletes=True
     )
 
-    @property
-    def shared_token(self) -> str | None:
-        """The token of its link, while it is shared."""
-        return self.token if self.visibility == "link" else None
-
 
 class CollectionItem(Base):
     """A paper in a collection."""

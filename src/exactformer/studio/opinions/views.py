@@ -1,6 +1,6 @@
 """Reviews and comments as a reader sees them: rendered, and without what she may not see.
 
-Pages and the JSON API are made from these, never from the tables, so that the text of something
+Pages are made from these, never from the tables, so that the text of something
 hidden or deleted has one place only where it could leak.
 """
 

@@ -7,7 +7,6 @@ asking       requests from the words of an address
 jobs         what a worker can be asked for, by name
 cells        the same for runs of experiments
 refusals     what a page says instead of an answer, and the remedy it offers
-models       what the answers hold, for the API's description
 panels       a matrix as something to draw and to read: names, values, exact entries
 polynomial   a polynomial to a transformer: the request, its blocks, matrices, counts and certificate
 traces       what happens inside at one point, and the surface round it

@@ -1,4 +1,4 @@
-"""Requests from the words of an address, for pages and for programs.
+"""Requests from the words of an address, for pages and for their scripts.
 
 What is missing has its default. A page says what is wrong and shows the request it begins with; a
 program is refused.

@@ -1,4 +1,4 @@
-"""The playground: each page beside its JSON routes, one construction after the other."""
+"""The playground: each page beside what its scripts ask for, one construction after the other."""
 
 from __future__ import annotations
 

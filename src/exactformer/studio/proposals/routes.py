@@ -1,4 +1,4 @@
-"""Bringing a paper: one field for what names it, its form, the curators' queue; also for programs."""
+"""Bringing a paper: one field for what names it, its form, the curators' queue."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.proposals import service
 from exactformer.studio.proposals.service import State
 
-pages = APIRouter()
+router = APIRouter()
 
 EACH = 20
 Decided = Literal["accepted", "declined"]
 What = Annotated[web.Clean, Form(max_length=service.LONGEST + 1000)]
 
 
-@pages.get("/propose")
+@router.get("/propose")
 def paste(request: Request, actor: web.CurrentActor) -> HTMLResponse:
     """Ask for whatever names the paper."""
     actor.require("reader")
     return _pasting(request)
 
 
-@pages.post("/propose", dependencies=web.WRITING)
+@router.post("/propose", dependencies=web.WRITING)
 def read(request: Request, actor: web.CurrentActor, what: What = "") -> Response:
     """Read what was pasted, and show the record to complete; nothing is stored yet."""
     actor.require("reader")
@@ -42,7 +42,7 @@ def read(request: Request, actor: web.CurrentActor, what: What = "") -> Response
     return _completing(request, form_of(reading.fields), note=reading.note)
 
 
-@pages.post("/proposals", dependencies=web.WRITING)
+@router.post("/proposals", dependencies=web.WRITING)
 def propose(write: web.Write, form: web.Sent[PaperForm]) -> Response:
     """Keep the proposal, or say what cannot be accepted and keep what was typed."""
     try:
@@ -52,14 +52,14 @@ def propose(write: web.Write, form: web.Sent[PaperForm]) -> Response:
     return web.redirect(write.request, "/proposals")
 
 
-@pages.get("/proposals")
+@router.get("/proposals")
 def proposals(read: web.Read, state: State = "open", page: web.PageNumber = 1) -> HTMLResponse:
     """Show what waits and what was decided: one's own proposals, or all to curators."""
     found = read(service.listing, state, EACH, (page - 1) * EACH)
     return read.render("proposals/list.html", found=found, state=state)
 
 
-@pages.post("/proposals/{id}")
+@router.post("/proposals/{id}")
 def decide(write: web.Write, id: web.Identifier, state: Annotated[Decided, Form()]) -> Response:
     """Accept or decline."""
     write(service.decide, id, state)
@@ -81,6 +81,3 @@ def _completing(
     return web.render_form(
         request, "proposals/record.html", refusal, form=form, note=note, kinds=PAPER_KINDS
     )
-
-
-routers = (pages,)

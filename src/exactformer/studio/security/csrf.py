@@ -1,6 +1,6 @@
 """Against forged requests: whatever changes something carries its session's second token.
 
-Programs and htmx send it as the header ``X-CSRF-Token``, plain forms as the field ``csrf_token``.
+Scripts and htmx send it as the header ``X-CSRF-Token``, plain forms as the field ``csrf_token``.
 """
 
 from __future__ import annotations

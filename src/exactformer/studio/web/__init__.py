@@ -16,7 +16,6 @@ from exactformer.studio.web.request import redirect as redirect
 from exactformer.studio.web.request import render as render
 from exactformer.studio.web.request import render_form as render_form
 from exactformer.studio.web.request import settings_of as settings_of
-from exactformer.studio.web.request import with_cookie as with_cookie
 from exactformer.studio.web.request import with_session as with_session
 from exactformer.studio.web.request import within as within
 from exactformer.studio.web.request import writing as writing

@@ -8,6 +8,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from exactformer.errors import InputError, SizeError
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
+from tests.examples import examples
 from tests.learning.laws.targets import f2_sample
 
 
@@ -22,7 +23,7 @@ def least_squares(degree, **options):
 
 
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(0, 1000))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_the_fit_is_the_least_squares_fit(columns, degree, seed):
     X, y = noisy(200, columns, seed)
     reference = make_pipeline(PolynomialFeatures(degree), LinearRegression()).fit(X, y)

@@ -7,6 +7,7 @@ from exactformer.errors import SizeError
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold
 from exactformer.learning.laws.sparse.selection import _settled
+from tests.examples import examples
 from tests.learning.laws.targets import F2, f1_sample, f2_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::exactformer.learning.laws.diagnosis.LawWarning")
@@ -25,7 +26,7 @@ def value(law, X):
 
 
 @given(laws, st.integers(0, 1000), st.sampled_from([0.0, 3.0]), st.sampled_from([1.0, 20.0]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_without_noise_the_law_comes_back(law, seed, center, spread):
     X = center + spread * np.random.default_rng(seed).normal(size=(400, 3))
     fitted = PolynomialAttentionRegressor(4).fit(X, value(law, X))
@@ -35,7 +36,7 @@ def test_without_noise_the_law_comes_back(law, seed, center, spread):
 
 
 @given(laws, st.integers(0, 1000))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_terms_far_above_the_noise_are_found_and_no_others(law, seed):
     generator = np.random.default_rng(seed)
     X = generator.normal(size=(2000, 3))

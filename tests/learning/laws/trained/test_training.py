@@ -22,6 +22,7 @@ from exactformer.learning.laws.trained.training import (
     TrainingProtocol,
     train,
 )
+from tests.examples import examples
 from tests.learning.laws.targets import f1_sample
 
 SHORT = TrainingProtocol(epochs=12, batch_size=40, initial_rate=1e-3, max_rate=1e-2, clip=1.0)
@@ -44,7 +45,7 @@ def points(rows=100, dimension=3, seed=1):
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 5), st.integers(0, 100))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_the_fused_gradient_is_the_gradient(width, dimension, degree, seed):
     made = network(width, dimension, degree, seed)
     x = points(6, dimension, seed).x.requires_grad_()

@@ -14,6 +14,7 @@ from exactformer.studio.library import catalogue, exports, formats
 from exactformer.studio.library.formats import bibtex, own
 from exactformer.studio.library.records import PaperRecord, checked
 from exactformer.studio.library.tables import Paper
+from tests.examples import examples
 from tests.studio.support.desks import open_library
 from tests.studio.support.made_records import records
 
@@ -69,7 +70,7 @@ def test_papers_are_written_in_the_order_asked_for(
     assert places == sorted(places)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(records(), min_size=1, max_size=4))
 def test_any_records_survive_the_way_through_a_library(
     blank: sqlite3.Connection, made: list[PaperRecord]

@@ -191,7 +191,8 @@ export class Surface {
     context.stroke();
     for (const value of [this.low, this.high]) {
       const [a, b] = at(value);
-      const words = minus(short(value, 2));
+      const size = this.bound ? atMost(this.bound, 2) : short(Math.abs(value), 2);
+      const words = value < 0 ? `−${size}` : size;
       context.fillText(words, Math.max(a - 6, context.measureText(words).width + 2), b + 4);
     }
     if (this.bound) {

@@ -128,8 +128,7 @@ sa.Table(
     column("kind", sa.String(20)),
     column("title", sa.String(300)),
     column("statement", sa.Text),
-    column("experiment", sa.String(60), index=True, nullable=True),
-    column("checked_by", sa.Text),
+    column("ledger", sa.String(120), index=True),
     sa.UniqueConstraint("paper_id", "anchor"),
 )
 sa.Table(
