@@ -21,6 +21,7 @@ from exactformer.programs.aggregates import aggregated, is_uniform
 from exactformer.programs.differences import injective
 from exactformer.programs.knowledge import MOST_PAIRS, MOST_VALUES
 from exactformer.programs.program import (
+    MOST_TABLE,
     AggregateNode,
     AndNode,
     ConstantNode,
@@ -161,6 +162,12 @@ class Analysis:
     ) -> dict[tuple[int, int], Value]:
         """Return the value of a node for every pair of places that can occur together."""
         first, second = self.known[node.first], self.known[node.second]
+        sizes = len(first.universe), len(second.universe)
+        if sizes[0] * sizes[1] > MOST_TABLE:
+            raise SizeError(
+                f"{name} would need a table of {sizes[0]:,} × {sizes[1]:,} values; the limit is "
+                f"{MOST_TABLE:,}. Use a smaller max_length or vocabulary"
+            )
         found = {}
         for a, b in np.argwhere(self.joint(node.first, node.second)).tolist():
             x, y = first.universe[a], second.universe[b]

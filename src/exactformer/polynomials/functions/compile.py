@@ -19,6 +19,7 @@ import torch
 
 from exactformer.algebra import Target
 from exactformer.core.domain import Box
+from exactformer.core.formats import float_format
 from exactformer.core.precision import plain_torch
 from exactformer.core.words import at_most
 from exactformer.errors import InputError, SizeError, ToleranceError
@@ -29,6 +30,7 @@ from exactformer.polynomials.functions.report import Approximation
 from exactformer.polynomials.functions.ridges import direction_count, expansion_ridges
 from exactformer.polynomials.functions.sampled import BoxFunction
 from exactformer.polynomials.functions.search import Found, check_points, search
+from exactformer.polynomials.proof.certificate import EXECUTORS
 from exactformer.polynomials.sizes import dense_entries
 from exactformer.polynomials.transformer import transformer
 
@@ -70,7 +72,14 @@ def approximate(
     blueprint, target = _build_blueprint(found.expansion, domain, variables, function.vector)
     error, points = _measure(blueprint, function, executor, dtype)
     report = Approximation(
-        function.name, tolerance, found.degree, error, points, found.expansion.points
+        function.name,
+        tolerance,
+        found.degree,
+        error,
+        points,
+        found.expansion.points,
+        found.error,
+        f"{float_format(dtype).name}, {executor or EXECUTORS[0]}",
     )
     if not error <= tolerance:
         raise ToleranceError(

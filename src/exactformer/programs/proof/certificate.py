@@ -15,7 +15,7 @@ from exactformer.programs.files import program_digest
 from exactformer.programs.program import Program
 from exactformer.programs.proof.claims.nodes import check_witness
 from exactformer.programs.proof.induction import Outcome, prove_program
-from exactformer.programs.values import Value
+from exactformer.programs.values import Value, words_of
 from exactformer.programs.witness import Witness
 
 EXECUTORS = ("literal",)
@@ -116,7 +116,7 @@ class ProgramCertificate(Certificate):
         return {
             "target": self.target,
             "tokens": program.max_length,
-            "vocabulary": list(map(str, program.tokens)),
+            "vocabulary": words_of(program.tokens),
             "values": len(self.proof.facts.universe(program.output)),
             "causal": program.causal,
             "zero_error": self.zero_error,
