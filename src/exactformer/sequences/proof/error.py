@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 
 from exactformer.algebra.rational import to_float
 from exactformer.core.certificate import Bound, Kind
-from exactformer.core.header import rational, rational_text
+from exactformer.core.header import MOST_FLOAT, rational, rational_text
 from exactformer.core.upper import Upper, float_above
 from exactformer.errors import FileFormatError, InputError
 from exactformer.sequences.blueprint import SequenceBlueprint
@@ -353,7 +353,7 @@ def modulus_at(modulus: Modulus, h: Upper | float) -> Upper:
     if callable(modulus):
         value = float(modulus(float(h)))
     else:
-        stated = float(modulus)
+        stated = to_float(modulus) if isinstance(modulus, Fraction) else float(modulus)
         usable = isfinite(stated) and stated >= 0
         value = float(Upper(float_above(exact(modulus))) * h) if usable else stated
     if not (isfinite(value) and value >= 0):
@@ -383,4 +383,6 @@ def _stated(text: str, name: str) -> Fraction:
     number = rational(text, name)
     if number < 0:
         raise FileFormatError(f"{name} is negative: {text[:40]!r}")
+    if number >= MOST_FLOAT:
+        raise FileFormatError(f"{name} is beyond float64: {text[:40]!r}")
     return number
