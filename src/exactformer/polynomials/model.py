@@ -17,6 +17,7 @@ from exactformer.algebra.printing import name_list
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.core.certificate import Measured
 from exactformer.core.domain import Ball, Domain
+from exactformer.core.formats import float_format
 from exactformer.core.inputs import (
     as_tensor,
     by_name,

@@ -45,7 +45,7 @@ def keeps_batch(node: Node, args: list[Any], kwargs: dict[str, Any], places: set
     given |= dict(zip([a.name for a in schema], args, strict=False)) | kwargs
     x = args[0][0] if isinstance(args[0], list) else args[0]
     if name == "slice" and (given["start"] or 0) == 0 and given["end"] in (None, 2**63 - 1):
-        return given["step"] == 1 or given["dim"] % x.ndim not in places
+        return bool(given["step"] == 1 or given["dim"] % x.ndim not in places)
     if name in ("pad", "constant_pad_nd"):
         usual = given.get("mode", "constant") == "constant"
         return usual and x.ndim - len(given["pad"]) // 2 > max(places)
