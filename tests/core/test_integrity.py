@@ -361,7 +361,7 @@ def test_a_trained_model_runs_but_speaks_of_no_certificate(tmp_path: Path) -> No
 
 
 def test_loaded_weights_of_another_model_are_noticed(tmp_path: Path) -> None:
-    model, other = polynomial(), ef.compile("x^3 + x y + 1", radius=2)
+    model, other = polynomial(), ef.compile("x^3 + x y + 1", radius=2, executor="fused")
     model.load_state_dict(other.state_dict())
     assert_refused(model, "readout bias b: the module has 1.0, its blueprint -0.33", tmp_path)
     model.load_state_dict(polynomial().state_dict(), assign=True)
