@@ -20,11 +20,11 @@ from exactformer.couplings.proof.bound import bound_coupling
 from exactformer.errors import ExactformerError
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.programs.library import make_reverse
-from exactformer.programs.proof.certificate import certify_program
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.proof.certify import certify_sequence, certify_softened
 from exactformer.targets import sine_family
 from exactformer.theory import pod
+from tests.cases.programs import certify
 from tests.cases.sequences import grid, random_table
 from tests.examples import examples
 
@@ -69,7 +69,7 @@ def coupling() -> Subject:
 def program() -> Subject:
     model = ef.compile_program(make_reverse(), vocabulary="ab", max_length=3, realisation="softmax")
     target = model.program
-    return Subject(model.blueprint, lambda blueprint: certify_program(blueprint, target))
+    return Subject(model.blueprint, lambda blueprint: certify(blueprint, target))
 
 
 SUBJECTS: dict[str, Callable[[], Subject]] = {

@@ -99,6 +99,14 @@ _PROGRAM_PROOFS = (
     "arithmetic", "attention", "cases", "certificate", "feed_forward", "induction", "scores", "shapes",
     "state",
 )  # fmt: skip
+_CLAIMS = (
+    "programs/proof/claims/test_rules.py",
+    "programs/proof/claims/test_nodes.py",
+)
+_PROGRAM_CLAIMS = (
+    "facts", "claims/aggregates", "claims/differences", "claims/nodes", "claims/selection",
+    "claims/selectors",
+)  # fmt: skip
 
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "polynomials": {
@@ -163,7 +171,8 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "programs": {
         f"programs/proof/{name}.py": (f"programs/proof/test_{name}.py", *_PROGRAMS)
         for name in _PROGRAM_PROOFS
-    },
+    }
+    | {f"programs/proof/{name}.py": (*_CLAIMS, *_PROGRAMS) for name in _PROGRAM_CLAIMS},
     "sequences": {
         "sequences/proof/certify.py": _SEQUENCES,
         "sequences/proof/lookups.py": _SEQUENCES,

@@ -23,12 +23,12 @@ from exactformer.programs import library
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.constructions import construct
 from exactformer.programs.program import Program
-from exactformer.programs.proof.certificate import ProgramCertificate, certify_program
+from exactformer.programs.proof.certificate import ProgramCertificate
 from exactformer.programs.run.stack import ProgramStack
 from exactformer.programs.tabulation import tabulated
 from tests.adversary.engine import Candidate
 from tests.adversary.program_gauges import GAUGES
-from tests.cases.programs import all_inputs, random_program
+from tests.cases.programs import all_inputs, certify, random_program
 
 BASES: list[tuple[Any, Any, int, bool]] = [
     (library.make_reverse(), "ab", 3, False),
@@ -192,7 +192,7 @@ class Programs:
     def certify(self, candidate: Candidate) -> ProgramCertificate:
         """Prove the changed model against the program."""
         subject = candidate.subject
-        return certify_program(subject.blueprint, subject.program, subject.dtype)
+        return certify(subject.blueprint, subject.program, subject.dtype)
 
     def refute(
         self, candidate: Candidate, certificate: ProgramCertificate, seed: int
@@ -201,7 +201,7 @@ class Programs:
         subject: Subject = candidate.subject
         program = subject.program
         inputs = all_inputs(list(program.tokens), program.max_length, 150, seed)
-        universe = certificate.proof.analysis.universe(program.output)
+        universe = certificate.proof.facts.universe(program.output)
         module = ProgramStack(subject.blueprint, getattr(torch, subject.dtype))
         exact = certificate.proof.outcome().error
         rounded = certificate.bound(subject.dtype)

@@ -215,7 +215,7 @@ class TinyPrograms(Programs):
         """Run every input, or many: in rational numbers, and by the module in both settings."""
         subject: Subject = candidate.subject
         blueprint, program = subject.blueprint, subject.program
-        universe = certificate.proof.analysis.universe(program.output)
+        universe = certificate.proof.facts.universe(program.output)
         exact = Fraction(certificate.proof.outcome().error)
         rounded = Fraction(certificate.bound(subject.dtype).total)
         module = ProgramStack(blueprint, getattr(torch, subject.dtype))

@@ -10,6 +10,12 @@ from typing import Any
 from zlib import crc32
 
 from exactformer import rasp
+from exactformer.programs.blueprint import ProgramBlueprint
+from exactformer.programs.finding import find_witness
+from exactformer.programs.program import Program
+from exactformer.programs.proof.certificate import ProgramCertificate, certify_program
+from exactformer.programs.proof.claims.nodes import check_witness
+from exactformer.programs.proof.facts import Facts
 
 ORDERED = (rasp.Comparison.LT, rasp.Comparison.LEQ, rasp.Comparison.GT, rasp.Comparison.GEQ)
 PLAIN = (rasp.Comparison.EQ, rasp.Comparison.NEQ, rasp.Comparison.TRUE, rasp.Comparison.EQ)
@@ -131,3 +137,15 @@ def _drawn(vocabulary: list[Any], length: int, most: int, seed: int) -> Iterator
     rng = random.Random(f"inputs {seed}")
     for _ in range(most):
         yield [rng.choice(vocabulary) for _ in range(rng.randint(1, length))]
+
+
+def facts_of(program: Program) -> Facts:
+    """Return what a witness says of a program that was searched for and checked."""
+    return check_witness(program, find_witness(program))
+
+
+def certify(
+    blueprint: ProgramBlueprint, program: Program, dtype: object = "float64"
+) -> ProgramCertificate:
+    """Prove a blueprint with a witness that was searched for."""
+    return certify_program(blueprint, program, find_witness(program), dtype)

@@ -38,7 +38,7 @@ def _program(source: Any) -> tuple[str, str, Certificate]:
     if not isinstance(certificate, ProgramCertificate):
         raise CertificationError(f"{source} changed while it was being proven")
     _check_unchanged(source, certificate, program_digest(blueprint, program))
-    values = certificate.proof.analysis.universe(program.output)
+    values = certificate.proof.facts.universe(program.output)
     return program_law(blueprint, program, values), program_statement(program), certificate
 
 

@@ -81,11 +81,18 @@ class Schema:
     """The types below a dataclass.
 
     ``variants`` are subclasses that may stand where a field declares their base. Whole numbers are
-    below 2^31; ``large`` names the fields that hold integers of any size.
+    below 2^31; ``large`` names the fields that hold integers of any size. Texts can be printed;
+    ``values`` names the tuples that hold any text.
     """
 
-    def __init__(self, variants: Iterable[type] = (), large: Iterable[str] = ()) -> None:
-        self._variants, self._large = tuple(variants), frozenset(large)
+    def __init__(
+        self,
+        variants: Iterable[type] = (),
+        large: Iterable[str] = (),
+        values: Iterable[str] = (),
+    ) -> None:
+        self._variants = tuple(variants)
+        self._special = dict.fromkeys(large, _LARGE) | dict.fromkeys(values, _VALUES)
         self._open: list[type] = []
 
     def codec(self, hint: Any) -> Codec:
@@ -119,8 +126,7 @@ class Schema:
         self._open.append(kind)
         hints = get_type_hints(kind)
         codecs = {
-            f.name: _LARGE if f.name in self._large else self.codec(hints[f.name])
-            for f in fields(kind)
+            f.name: self._special.get(f.name) or self.codec(hints[f.name]) for f in fields(kind)
         }
         self._open.pop()
 
@@ -184,6 +190,9 @@ def _tuple(items: list[Codec], size: int | None) -> Codec:
         return tuple(codec.decode(reader, item, at) for codec, item, at in paired(value, place))
 
     return Codec(tuple, list, spell, decode)
+
+
+_VALUES = _tuple([_plain(str, header.any_text)], None)
 
 
 def _at(place: str, name: object) -> str:

@@ -31,7 +31,7 @@ TYPES = ("U8", "I64", "F64")
 class FileKind(Generic[Stored]):
     """A kind of model in files: its name, and the dataclass that a file holds.
 
-    ``variants`` and ``large`` are those of :class:`Schema`.
+    ``variants``, ``large`` and ``values`` are those of :class:`Schema`.
     """
 
     def __init__(
@@ -40,9 +40,10 @@ class FileKind(Generic[Stored]):
         stored: type[Stored],
         variants: Iterable[type] = (),
         large: Iterable[str] = (),
+        values: Iterable[str] = (),
     ) -> None:
         self.name = name
-        self._codec = Schema(variants, large).codec(stored)
+        self._codec = Schema(variants, large, values).codec(stored)
 
     def save(self, value: Stored, path: str | Path) -> None:
         """Write a file; an existing one is replaced only once all is written."""

@@ -23,8 +23,8 @@ Item = TypeVar("Item")
 
 MOST = 2**31 - 1
 """The largest count that a header may state, far beyond what memory holds."""
-MOST_DIGITS = 2**16
-"""Hexadecimal digits of a numerator or denominator; reading takes time in their square."""
+MOST_DIGITS = 3500
+"""Hexadecimal digits of a numerator or denominator; Python writes no more than 4,300 decimal ones."""
 MOST_FLOAT = 2**1023
 """A size that float64 holds, whichever way it is rounded."""
 _RATIONAL = re.compile(r"-?[0-9a-f]+/[0-9a-f]+")
@@ -90,7 +90,14 @@ def flag(value: Any, name: str) -> bool:
 
 
 def text(value: Any, name: str) -> str:
-    """Return a text that can be encoded, and so printed and saved again."""
+    """Return a text of one line, without control characters and marks of direction."""
+    if not any_text(value, name).isprintable():
+        raise FileFormatError(f"{name} has characters that cannot be printed: {value[:40]!r}")
+    return str(value)
+
+
+def any_text(value: Any, name: str) -> str:
+    """Return a text that can be encoded, and so saved again; it is printed by ``repr``."""
     if not isinstance(value, str):
         raise refusal(value, name, "a text")
     if any("\ud800" <= c <= "\udfff" for c in value):

@@ -344,7 +344,7 @@ def _digests(root: nn.Module) -> dict[Key, object]:
 def _digest(tensor: Tensor) -> object:
     if tensor.is_meta:
         return object()  # equal to nothing: there are no values
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
     content = hashlib.sha256(flat.view(torch.uint8).numpy().data).digest() if len(flat) else b""
     return Digest(type(tensor), tensor.dtype, tuple(tensor.shape), content)
 

@@ -190,7 +190,8 @@ def table_names(blueprint: Blueprint, what: str) -> tuple[str, ...]:
     """Return what a table calls the variables (``columns``) or the ``outputs``; empty if not known.
 
     Raises:
-        InputError: where that is not a list of as many different names.
+        InputError: where that is not a list of as many different names that can be printed, or gives
+            the name of a variable to another one.
     """
     if (text := blueprint.metadata.get(what)) is None:
         return ()
@@ -203,6 +204,15 @@ def table_names(blueprint: Blueprint, what: str) -> tuple[str, ...]:
         raise InputError(f"{what} are not a list of names")
     if len(names) != count or len(set(names)) != count:
         raise InputError(f"{what} has {len(set(names))} different names for {count}")
+    if strange := [name for name in names if not name.isprintable()]:
+        raise InputError(f"{what} has a name that is not one line of text: {strange[0][:40]!r}")
+    if what == "columns":
+        for name, variable in zip(names, blueprint.variables, strict=True):
+            if name != variable and name in blueprint.variables:
+                raise InputError(
+                    f"columns calls the variable {variable[:40]!r} {name[:40]!r}, which is another "
+                    "variable's name; a column with the name of a variable is that variable"
+                )
     return tuple(names)
 
 

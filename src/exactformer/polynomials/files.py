@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from exactformer.core.files import FileKind
 from exactformer.core.header import check_names
 from exactformer.errors import FileFormatError, InputError
 from exactformer.polynomials.blueprint import Blueprint, table_names
+from exactformer.polynomials.functions.report import Approximation
 
 FILE = FileKind("polynomial", Blueprint)
+STATED = "stated by the file"
+"""The source of a measurement that was read: a file holds no function to measure again."""
 
 
 def save_blueprint(blueprint: Blueprint, path: str | Path) -> None:
@@ -54,6 +59,9 @@ def _checked(blueprint: Blueprint) -> Blueprint:
     except InputError as error:
         raise FileFormatError(f"the metadata's {error}") from None
     _check_metadata(blueprint.metadata, 2 * sum(1 for _ in blueprint.matrices()))
+    if report := Approximation.of(blueprint.metadata):  # from now on a statement of the file
+        text = json.dumps(asdict(replace(report, source=STATED)))
+        return replace(blueprint, metadata={**blueprint.metadata, "approximation": text})
     return blueprint
 
 

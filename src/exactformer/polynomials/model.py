@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import prod
+from math import inf, isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from exactformer.algebra.printing import name_list
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.core.certificate import Measured
 from exactformer.core.domain import Ball, Domain
+from exactformer.core.formats import float_format
 from exactformer.core.inputs import (
     as_tensor,
     by_name,
@@ -35,7 +36,12 @@ from exactformer.core.onnx_graph import check_onnx_name
 from exactformer.core.precision import check_products, full_precision, plain_torch
 from exactformer.core.whole_files import write_bytes
 from exactformer.core.words import plural
-from exactformer.errors import ExecutionError, InputError, OutsideDomainError
+from exactformer.errors import (
+    CertificationError,
+    ExecutionError,
+    InputError,
+    OutsideDomainError,
+)
 from exactformer.polynomials.blueprint import Blueprint, named_as, table_names
 from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.functions.report import Approximation
@@ -130,8 +136,20 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
     @property
     def approximation(self) -> Approximation | None:
-        """For a compiled function, how far it was measured to be from the polynomial."""
-        return Approximation.of(self.blueprint.metadata)
+        """For a compiled function, how far this model is from it: measured, or partly bounded.
+
+        It was measured in one format and executor. In another one, the error that the polynomial was
+        measured to have is raised by the bound on rounding there.
+        """
+        found = Approximation.of(self.blueprint.metadata)
+        if found is None:
+            return None
+        name = float_format(self.dtype).name
+        try:
+            bound = float(self._certificate.bound(name, self.executor))
+        except CertificationError:
+            bound = inf
+        return found.on(name, self.executor, bound)
 
     def forward(self, x: Any) -> Tensor:
         """Evaluate at points given as tensor, array or nested list, coordinates last.
@@ -446,6 +464,10 @@ def _surface(blueprint: Blueprint) -> list[list[float]]:
     """
     domain, axes = blueprint.domain, range(len(blueprint.variables))
     nearest = [to_float(domain.offset(j)) for j in axes]
+    if not all(map(isfinite, nearest)):
+        raise InputError(
+            "the centre of the domain is beyond float64, whose numbers are below 2^1024"
+        )
     rest = [to_float(domain.offset(j) - Fraction(nearest[j])) for j in axes]
     return [nearest, rest, [to_float(domain.extent(j)) for j in axes]] if nearest else []
 

@@ -8,31 +8,45 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from exactformer.programs.knowledge import AmbiguityError, Knowledge
+from exactformer.programs.knowledge import AmbiguityError
 from exactformer.programs.program import AggregateNode, SelectNode, WidthNode
-from exactformer.programs.selectors import Literal
-from exactformer.programs.sets import Flags, all_means, is_strict_chain
+from exactformer.programs.sets import all_means, is_strict_chain
 from exactformer.programs.values import in_order, is_number
+from exactformer.programs.witness import AggregateClaim, Flags, Literal, NodeClaim, Shared
 
 if TYPE_CHECKING:
     from exactformer.programs.analysis import Analysis
 
 
+def sharing(analysis: Analysis, node: AggregateNode) -> AggregateClaim:
+    """Return why all positions that an aggregate selects have the same value, on every input, if so."""
+    key = ("sharing", node.selector, node.values)
+    if key not in analysis.memory:
+        analysis.memory[key] = _sharing(analysis, node)
+    found: AggregateClaim = analysis.memory[key]
+    return found
+
+
+def _sharing(analysis: Analysis, node: AggregateNode) -> AggregateClaim:
+    values = analysis.known[node.values]
+    if len(values.universe) == 1:
+        return AggregateClaim(Shared.CONSTANT)
+    if int(analysis.widths(node.selector)[1].max()) <= 1:
+        return AggregateClaim(Shared.SINGLE)
+    for literal in analysis.conjunction(node.selector) or []:
+        if _fixes(analysis, literal, values):
+            return AggregateClaim(Shared.FIXED, literal)
+        if _ranks(analysis, literal, values):
+            return AggregateClaim(Shared.RANKED, literal)
+    return AggregateClaim(Shared.MEAN)
+
+
 def is_uniform(analysis: Analysis, node: AggregateNode) -> bool:
     """Whether all positions that an aggregate selects have the same value, on every input."""
-    key = ("uniform", node.selector, node.values)
-    if key not in analysis.memory:
-        values = analysis.known[node.values]
-        found = len(values.universe) == 1 or int(analysis.widths(node.selector)[1].max()) <= 1
-        literals = analysis.conjunction(node.selector) or []
-        analysis.memory[key] = found or any(
-            _fixes(analysis, literal, values) or _ranks(analysis, literal, values)
-            for literal in literals
-        )
-    return bool(analysis.memory[key])
+    return sharing(analysis, node).shared is not Shared.MEAN
 
 
-def _fixes(analysis: Analysis, literal: Literal, values: Knowledge) -> bool:
+def _fixes(analysis: Analysis, literal: Literal, values: NodeClaim) -> bool:
     """Whether every query accepts keys with one value only, the value being a function of them."""
     k, _ = analysis.roots(literal)
     if k != values.root:
@@ -44,7 +58,7 @@ def _fixes(analysis: Analysis, literal: Literal, values: Knowledge) -> bool:
     return bool((met.sum(0) <= 1).all())
 
 
-def _ranks(analysis: Analysis, literal: Literal, values: Knowledge) -> bool:
+def _ranks(analysis: Analysis, literal: Literal, values: NodeClaim) -> bool:
     """Whether every query accepts one key only, a rank by the root of the values.
 
     Positions where the root differs have different ranks, so those of one rank share the root.
@@ -63,7 +77,7 @@ def _ranks(analysis: Analysis, literal: Literal, values: Knowledge) -> bool:
     return is_strict_chain(np.logical_and.reduce([analysis.accepted(own).T for own in literals]))
 
 
-def aggregated(analysis: Analysis, node: AggregateNode, name: str) -> Knowledge:
+def aggregated(analysis: Analysis, node: AggregateNode, name: str) -> NodeClaim:
     """Return what is known of an aggregate; raise where it has neither a shared value nor a mean."""
     if is_uniform(analysis, node):
         return _moved(analysis, node)
@@ -76,7 +90,7 @@ def aggregated(analysis: Analysis, node: AggregateNode, name: str) -> Knowledge:
     return _mean(analysis, node, name)
 
 
-def _moved(analysis: Analysis, node: AggregateNode) -> Knowledge:
+def _moved(analysis: Analysis, node: AggregateNode) -> NodeClaim:
     values, (low, _) = analysis.known[node.values], analysis.widths(node.selector)
     default = analysis.value(node.default)
     universe = list(values.universe)
@@ -100,7 +114,7 @@ def _moved(analysis: Analysis, node: AggregateNode) -> Knowledge:
     )
 
 
-def _mean(analysis: Analysis, node: AggregateNode, name: str) -> Knowledge:
+def _mean(analysis: Analysis, node: AggregateNode, name: str) -> NodeClaim:
     values, (low, high) = analysis.known[node.values], analysis.widths(node.selector)
     numbers = [Fraction(v) for v in values.universe]
     scale = lcm(*(v.denominator for v in numbers))

@@ -19,8 +19,9 @@ import numpy as np
 from exactformer.errors import CertificationError, InputError, SizeError
 from exactformer.programs.aggregates import aggregated, is_uniform
 from exactformer.programs.differences import injective
-from exactformer.programs.knowledge import MOST_PAIRS, MOST_VALUES, Knowledge
+from exactformer.programs.knowledge import MOST_PAIRS, MOST_VALUES
 from exactformer.programs.program import (
+    MOST_TABLE,
     AggregateNode,
     AndNode,
     ConstantNode,
@@ -39,9 +40,10 @@ from exactformer.programs.program import (
     combined,
     entry_of,
 )
-from exactformer.programs.selectors import Literal, compared, disjoint
-from exactformer.programs.sets import Flags, Integers, merged
+from exactformer.programs.selectors import compared, disjoint
+from exactformer.programs.sets import merged
 from exactformer.programs.values import Value, in_order, is_number
+from exactformer.programs.witness import DifferenceClaim, Flags, Integers, Literal, NodeClaim
 
 
 class Analysis:
@@ -52,11 +54,13 @@ class Analysis:
         self.nodes: list[Node] = []
         self.names: list[str] = []
         self.selectors: list[SelectorNode] = []
-        self.known: list[Knowledge] = []
+        self.known: list[NodeClaim] = []
         self._values: tuple[Value, ...] = ()
         self._numbers: dict[Value, int] = {}
         self.memory: dict[tuple[Any, ...], Any] = {}
         """What was found out once, of selectors and nodes by number."""
+        self.differences: dict[tuple[int, ...], DifferenceClaim | None] = {}
+        """Why any two positions differ in one of some nodes, where that was asked."""
         if causal:
             self.positions = np.arange(max_length)
             self.lengths = np.full(max_length, max_length)
@@ -103,7 +107,7 @@ class Analysis:
         """All values of a node, in order."""
         return self.known[node].universe
 
-    def _knowledge(self, node: Node, name: str) -> Knowledge:
+    def _knowledge(self, node: Node, name: str) -> NodeClaim:
         if isinstance(node, TokensNode):
             return self._own(in_order(self.vocabulary), None)
         if isinstance(node, IndicesNode):
@@ -121,20 +125,20 @@ class Analysis:
             return self._ranges(low, high)
         return aggregated(self, node, name)
 
-    def _own(self, universe: list[Value], places: Integers | None) -> Knowledge:
+    def _own(self, universe: list[Value], places: Integers | None) -> NodeClaim:
         """A node that is its own root, with one value per cell or all of them in all."""
         size = len(universe)
         sets = np.ones((1, size), bool) if places is None else np.eye(size, dtype=bool)
         cells = np.zeros(len(self.positions), np.int64) if places is None else places
         return self.rooted(universe, sets, cells)
 
-    def rooted(self, universe: Sequence[Value], sets: Flags, cells: Integers) -> Knowledge:
+    def rooted(self, universe: Sequence[Value], sets: Flags, cells: Integers) -> NodeClaim:
         """Return a node that is its own root, with a set for every cell."""
         sets, cells = merged(sets, cells)
         image = np.arange(len(universe))
-        return Knowledge(tuple(universe), len(self.nodes), image, sets, cells)
+        return NodeClaim(tuple(universe), len(self.nodes), image, sets, cells)
 
-    def _function(self, inner: Knowledge, outputs: list[Value]) -> Knowledge:
+    def _function(self, inner: NodeClaim, outputs: list[Value]) -> NodeClaim:
         """A function of a node, given its value for every value of the node's root."""
         root = self.known[inner.root]
         universe = in_order(outputs)
@@ -144,7 +148,7 @@ class Analysis:
         for k, at in enumerate(image):
             sets[:, at] |= root.sets[:, k]
         sets, cells = merged(sets, root.cells)
-        return Knowledge(tuple(universe), inner.root, image, sets, cells)
+        return NodeClaim(tuple(universe), inner.root, image, sets, cells)
 
     def _output(self, node: MapNode | PairNode, name: str, *arguments: Value) -> Value:
         entry = entry_of(node, self._numbers, *arguments)
@@ -158,6 +162,12 @@ class Analysis:
     ) -> dict[tuple[int, int], Value]:
         """Return the value of a node for every pair of places that can occur together."""
         first, second = self.known[node.first], self.known[node.second]
+        sizes = len(first.universe), len(second.universe)
+        if sizes[0] * sizes[1] > MOST_TABLE:
+            raise SizeError(
+                f"{name} would need a table of {sizes[0]:,} × {sizes[1]:,} values; the limit is "
+                f"{MOST_TABLE:,}. Use a smaller max_length or vocabulary"
+            )
         found = {}
         for a, b in np.argwhere(self.joint(node.first, node.second)).tolist():
             x, y = first.universe[a], second.universe[b]
@@ -194,7 +204,7 @@ class Analysis:
         wide = a.sets.T.astype(np.float32) @ together
         return np.asarray((wide > 0).astype(np.float32) @ b.sets.astype(np.float32) > 0)
 
-    def _pair(self, node: PairNode | LinearNode, name: str) -> Knowledge:
+    def _pair(self, node: PairNode | LinearNode, name: str) -> NodeClaim:
         a, b = self.known[node.first], self.known[node.second]
         if isinstance(node, LinearNode):
             for part in (a, b):
@@ -217,7 +227,7 @@ class Analysis:
             sets[k, table[np.ix_(rows, columns)].ravel()] = True
         return self.rooted(universe, sets, cells)
 
-    def _ranges(self, low: Integers, high: Integers) -> Knowledge:
+    def _ranges(self, low: Integers, high: Integers) -> NodeClaim:
         """A whole number between bounds in every cell."""
         first, last = int(low.min()), int(high.max())
         codes = low * (last + 1) + high
@@ -371,22 +381,27 @@ class Analysis:
         if key not in self.memory:
             terms = self.terms(selector)
             if len(terms) == 1:
-                self.memory[key] = self._conjunction_widths(terms[0])
+                self.memory[key] = self.term_bounds(selector, 0)
             else:  # the widths of disjoint terms add up
                 low, high = self._counted(lambda cells: self._on(selector, cells))
-                parts = [self._conjunction_widths(term) for term in terms]
+                parts = [self.term_bounds(selector, term) for term in range(len(terms))]
                 least = np.sum([part[0] for part in parts], axis=0, dtype=np.int64)
                 most = np.sum([part[1] for part in parts], axis=0, dtype=np.int64)
                 self.memory[key] = np.maximum(low, least), np.minimum(high, most)
         found: tuple[Integers, Integers] = self.memory[key]
         return found
 
-    def term_widths(self, selector: int, term: int) -> list[int]:
-        """Return how many positions one term of a selector may select, in any cell."""
-        key = ("term widths", selector, term)
+    def term_bounds(self, selector: int, term: int) -> tuple[Integers, Integers]:
+        """Return bounds, for every cell, of how many positions one term of a selector selects."""
+        key = ("term bounds", selector, term)
         if key not in self.memory:
             self.memory[key] = self._conjunction_widths(self.terms(selector)[term])
-        low, high = self.memory[key]
+        found: tuple[Integers, Integers] = self.memory[key]
+        return found
+
+    def term_widths(self, selector: int, term: int) -> list[int]:
+        """Return how many positions one term of a selector may select, in any cell."""
+        low, high = self.term_bounds(selector, term)
         return list(range(int(low.min()), int(high.max()) + 1))
 
     def _counted(self, on: Callable[[slice], tuple[Flags, Flags]]) -> tuple[Integers, Integers]:

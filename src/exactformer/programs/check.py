@@ -16,6 +16,7 @@ from exactformer.errors import CertificationError, InputError, SizeError
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.compile import prove
 from exactformer.programs.files import load_program
+from exactformer.programs.finding import find_witness
 from exactformer.programs.language import SOp
 from exactformer.programs.model import ProgramModel
 from exactformer.programs.program import Program
@@ -44,7 +45,7 @@ def load_program_model(
     """Load a saved model, proving it anew against the program in its file."""
     blueprint, program = load_program(path)
     check_stored_size(blueprint, memory_limit)
-    return prove(blueprint, program, executor, dtype, device, outside)
+    return prove(blueprint, program, find_witness(program), executor, dtype, device, outside)
 
 
 def certify_program_model(
@@ -80,7 +81,8 @@ def certify_program_model(
         blueprint, program = load_program(source)
     check_inputs(program, vocabulary, max_length, causal)
     check_stored_size(blueprint, memory_limit)
-    certificate = certify_program(blueprint, program, dtype, TABLES if target is None else GIVEN)
+    whose, witness = TABLES if target is None else GIVEN, find_witness(program)
+    certificate = certify_program(blueprint, program, witness, dtype, whose)
     if target is not None:
         check_same(program, target)
     return certificate

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import torch
@@ -13,21 +12,21 @@ from exactformer.core.formats import float_format
 from exactformer.core.layers import Rule
 from exactformer.core.options import choose
 from exactformer.core.precision import as_dtype
-from exactformer.errors import CertificationError, InputError
+from exactformer.errors import InputError
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.constructions import construct
+from exactformer.programs.finding import witness_of
 from exactformer.programs.language import SOp
 from exactformer.programs.model import ProgramModel
 from exactformer.programs.program import Program
 from exactformer.programs.proof.certificate import certify_program
 from exactformer.programs.tabulation import tabulated
 from exactformer.programs.values import Value
+from exactformer.programs.witness import Witness
 
 REALISATIONS = {"hard": Rule.HARD_MAX, "softmax": Rule.SOFTMAX}
 SHARPNESS = {"float64": Fraction(128), "float32": Fraction(64)}
 """By format: with these, what softmax leaks is below what rounding loses."""
-FEW_INPUTS = 600
-"""Where there are no more, all are run."""
 
 
 def compile_program(
@@ -77,40 +76,22 @@ def compile_program(
     rule, rate = REALISATIONS[realisation], _sharpness(sharpness, realisation, dtype)
     program, analysis = tabulated(expression, vocabulary, max_length, bool(causal))
     blueprint = construct(program, analysis, rule, rate, bool(beginning))
-    return prove(blueprint, program, executor, dtype, device, outside)
+    return prove(blueprint, program, witness_of(analysis), executor, dtype, device, outside)
 
 
 def prove(
     blueprint: ProgramBlueprint,
     program: Program,
+    witness: Witness,
     executor: str | None = None,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
     outside: str = "raise",
 ) -> ProgramModel:
     """Return the module of a blueprint, proven against a program in a number format."""
-    certificate = certify_program(blueprint, program, dtype)
+    certificate = certify_program(blueprint, program, witness, dtype)
     model = ProgramModel(blueprint, program, certificate, executor, dtype, outside)
-    run_all(model)
     return model.placed(device)
-
-
-def run_all(model: ProgramModel) -> None:
-    """Run every input where there are few, and raise where one disagrees with the program.
-
-    Nothing rests on this; a disagreement would be a defect of a proof.
-    """
-    tokens, longest = len(model.vocabulary), model.max_length
-    if longest > 12 or sum(tokens**m for m in range(1, longest + 1)) > FEW_INPUTS:
-        return
-    inputs = [
-        [model.vocabulary[k] for k in ids]
-        for m in range(1, longest + 1)
-        for ids in product(range(tokens), repeat=m)
-    ]
-    for xs, found in zip(inputs, model.decode(inputs), strict=True):
-        if found != (wanted := model.program(xs)):
-            raise CertificationError(f"on {xs} the model gives {found}, the program {wanted}")
 
 
 def _sharpness(sharpness: Any, realisation: str, dtype: torch.dtype) -> Fraction:

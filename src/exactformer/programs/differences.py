@@ -16,9 +16,10 @@ from exactformer.programs.program import (
     PairNode,
     WidthNode,
 )
-from exactformer.programs.selectors import Literal, selects_of
-from exactformer.programs.sets import Flags, Integers, is_strict_chain
+from exactformer.programs.selectors import selects_of
+from exactformer.programs.sets import is_strict_chain
 from exactformer.programs.values import Value
+from exactformer.programs.witness import Apart, DifferenceClaim, Flags, Integers, Literal
 
 if TYPE_CHECKING:
     from exactformer.programs.analysis import Analysis
@@ -26,23 +27,31 @@ if TYPE_CHECKING:
 
 def injective(analysis: Analysis, nodes: tuple[int, ...]) -> bool:
     """Whether any two positions of an input differ in one of the nodes' values."""
-    key = ("injective", nodes)
-    if key not in analysis.memory:
-        analysis.memory[key] = False  # what a definition by itself would have to be
-        analysis.memory[key] = any(_is_injective(analysis, node) for node in nodes) or any(
-            _is_rank(analysis, node, tuple(o for o in nodes if o != node)) for node in nodes
-        )
-    return bool(analysis.memory[key])
+    if nodes not in analysis.differences:
+        analysis.differences[nodes] = None  # what a definition by itself would have to be
+        analysis.differences[nodes] = _difference(analysis, nodes)
+    return analysis.differences[nodes] is not None
 
 
-def _is_injective(analysis: Analysis, number: int) -> bool:
+def _difference(analysis: Analysis, nodes: tuple[int, ...]) -> DifferenceClaim | None:
+    for node in nodes:
+        if found := _alone(analysis, node):
+            return found
+    for node in nodes:
+        if found := _rank(analysis, node, tuple(other for other in nodes if other != node)):
+            return found
+    return None
+
+
+def _alone(analysis: Analysis, number: int) -> DifferenceClaim | None:
+    """Return why any two positions differ in a node, if they do whatever the others are."""
     known, node = analysis.known[number], analysis.nodes[number]
     if known.root != number:
-        return len(np.unique(known.image)) == len(known.image) and injective(
-            analysis, (known.root,)
-        )
+        if len(np.unique(known.image)) == len(known.image) and injective(analysis, (known.root,)):
+            return DifferenceClaim(number, Apart.FUNCTION, (known.root,))
+        return None
     if isinstance(node, IndicesNode):
-        return True
+        return DifferenceClaim(number, Apart.INDEX)
     if isinstance(node, PairNode | LinearNode):
         outputs = analysis.outputs_of_pairs(node, analysis.names[number])
         for side, part in enumerate((node.first, node.second)):
@@ -50,19 +59,19 @@ def _is_injective(analysis: Analysis, number: int) -> bool:
                 continue
             seen: dict[Value, int] = {}
             if all(seen.setdefault(v, pair[side]) == pair[side] for pair, v in outputs.items()):
-                return True
-    return False
+                return DifferenceClaim(number, Apart.PART, (part,))
+    return None
 
 
-def _is_rank(analysis: Analysis, number: int, others: tuple[int, ...]) -> bool:
-    """Whether a width orders the positions on which the other nodes agree.
+def _rank(analysis: Analysis, number: int, others: tuple[int, ...]) -> DifferenceClaim | None:
+    """Return why a width orders the positions on which the other nodes agree.
 
     What two such positions select is nested, and the larger selection has one of the two that the
     smaller has not. Then the widths differ.
     """
     node = analysis.nodes[number]
     if not isinstance(node, WidthNode):
-        return False
+        return None
     selects = selects_of(analysis.selectors, node.selector)
     bases = {root for select in selects for root in analysis.roots(Literal(select, False))}
     if analysis.causal:
@@ -70,30 +79,35 @@ def _is_rank(analysis: Analysis, number: int, others: tuple[int, ...]) -> bool:
             (k for k, n in enumerate(analysis.nodes) if isinstance(n, IndicesNode)), None
         )
         if indices is None:
-            return False
+            return None
         bases.add(indices)
     tied = sorted(base for base in bases if any(_determines(analysis, o, base) for o in others))
     free = sorted(bases - set(tied))
-    if not any(injective(analysis, (base,)) for base in free):
-        return False
-    if (separate := _separate(analysis, node.selector, tied)) is not None:
-        return separate
+    distinct = tuple(base for base in free if injective(analysis, (base,)))
+    if not distinct:
+        return None
+    if (root := _separate(analysis, node.selector, tied)) is not None:
+        return DifferenceClaim(number, Apart.ORDER, (root,)) if root in distinct else None
     sizes = {base: len(analysis.universe(base)) for base in bases}
     queries = int(np.prod([sizes[b] for b in free], dtype=float))
     keys = int(np.prod([sizes[b] for b in bases], dtype=float))
     if queries * keys > MOST_PAIRS or keys > 2**20:
-        return False
+        return None
     order = [*tied, *free]
     tuples = np.stack([axis.ravel() for axis in np.indices([sizes[b] for b in order])], axis=1)
     place = {base: k for k, base in enumerate(order)}
-    return all(
-        _is_chain(analysis, node.selector, place, tuples, start, queries, free)
+    if all(
+        _is_chain(analysis, node.selector, place, tuples, start, queries, distinct)
         for start in range(0, keys, queries)
-    )
+    ):
+        return DifferenceClaim(number, Apart.CHAIN, distinct)
+    return None
 
 
-def _separate(analysis: Analysis, selector: int, tied: list[int]) -> bool | None:
-    """Whether a conjunction orders positions by one root alone; None where it is not that simple.
+def _separate(analysis: Analysis, selector: int, tied: list[int]) -> int | None:
+    """Return the one root by which a conjunction orders positions; None where it is not that simple.
+
+    Where it would, and does not, the answer is −1.
 
     Literals of tied roots accept the same keys from both positions, and must accept the two
     positions themselves. The others must compare one root with itself.
@@ -119,7 +133,7 @@ def _separate(analysis: Analysis, selector: int, tied: list[int]) -> bool | None
     if len(nested) != 1:
         return None
     ((root, rows),) = nested.items()
-    return injective(analysis, (root,)) and is_strict_chain(rows)
+    return root if injective(analysis, (root,)) and is_strict_chain(rows) else -1
 
 
 def _determines(analysis: Analysis, node: int, base: int) -> bool:
@@ -134,7 +148,7 @@ def _is_chain(
     tuples: Integers,
     start: int,
     size: int,
-    free: list[int],
+    distinct: tuple[int, ...],
 ) -> bool:
     """Whether selections of the queries that agree on the tied nodes are strictly nested."""
     own = tuples[start : start + size]
@@ -150,9 +164,8 @@ def _is_chain(
     itself = np.diagonal(here)
     # For a before b: b selects a and a does not, or b selects b and a does not.
     strict = (here.T & ~itself[:, None]) | (itself[None, :] & ~here)
-    distinct = [place[base] for base in free if injective(analysis, (base,))]
     same = np.zeros(strict.shape, bool)
-    for at in distinct:
+    for at in (place[base] for base in distinct):
         same |= own[:, None, at] == own[None, :, at]
     later = np.triu(np.ones(strict.shape, bool), 1)
     return bool((strict | same | ~later).all())

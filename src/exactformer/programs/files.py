@@ -20,7 +20,7 @@ class ProgramFile:
     program: Program
 
 
-FILE = FileKind("program", ProgramFile)
+FILE = FileKind("program", ProgramFile, values=("vocabulary", "constants"))
 
 
 def save_program(blueprint: ProgramBlueprint, program: Program, path: str | Path) -> None:

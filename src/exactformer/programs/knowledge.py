@@ -1,12 +1,8 @@
-"""What is known of one node of a program, and how much may be."""
+"""How much an analysis may find, and the error where a program is ambiguous."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from exactformer.errors import InputError
-from exactformer.programs.sets import Flags, Integers
-from exactformer.programs.values import Value
 
 MOST_VALUES = 20_000
 """Values that one node may take."""
@@ -16,19 +12,3 @@ MOST_PAIRS = 60_000_000
 
 class AmbiguityError(InputError):
     """An aggregate would have to average things that have no mean."""
-
-
-@dataclass(frozen=True, eq=False)
-class Knowledge:
-    """What is known of one node."""
-
-    universe: tuple[Value, ...]
-    """All values anywhere, in order."""
-    root: int
-    """The node that it is a function of; itself where there is none."""
-    image: Integers
-    """For every value of the root, the place of the node's value in the universe."""
-    sets: Flags
-    """(sets, values): the different sets that occur."""
-    cells: Integers
-    """For every cell, the number of its set."""

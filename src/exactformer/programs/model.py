@@ -80,7 +80,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
     @property
     def values(self) -> tuple[Value, ...]:
         """The values of the output, in the order of the directions that are read out."""
-        return self._certificate.proof.analysis.universe(self.program.output)
+        return self._certificate.proof.facts.universe(self.program.output)
 
     @property
     def max_length(self) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from exactformer.core.formats import float_format
 from exactformer.core.onnx_graph import LARGEST_ONNX, Graph, check_onnx, finished
 from exactformer.errors import ExecutionError, SizeError
+from exactformer.programs.values import words_of
 from exactformer.version import __version__
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def about(model: ProgramModel) -> dict[str, str]:
     program, certificate = model.program, model.certificate
     return {
         "target": program.names[program.output],
-        "vocabulary": json.dumps(list(map(str, model.vocabulary))),
-        "values": json.dumps(list(map(str, model.values))),
+        "vocabulary": json.dumps(words_of(model.vocabulary)),
+        "values": json.dumps(words_of(model.values)),
         "read_as": "the number nearest to a value" if program.numerical else "the largest",
         "max_length": str(program.max_length),
         "causal": json.dumps(program.causal),

@@ -251,6 +251,10 @@ def combined(node: LinearNode, x: Value, y: Value) -> Value:
     return None if x is None or y is None else canonical(node.a * x + node.b * y)
 
 
+LONGEST = 4096
+"""The largest max_length."""
+MOST_TABLE = 2_000_000
+"""Pairs of values of which one function of two may have to be known."""
 DEEPEST, MOST_PARTS = 200, 1000
 """Levels of a selector, and parts of it, written out: what is used twice counts twice."""
 
@@ -290,6 +294,10 @@ def check_program(program: Program) -> None:
         raise InputError("a program has a name that is not one line of text")
     if not program.output < counts[0] or not program.tokens or program.max_length < 1:
         raise InputError("a program has no output, no tokens or no length")
+    if program.max_length > LONGEST:
+        raise SizeError(
+            f"a program has max_length={program.max_length:,}; the limit is {LONGEST:,}"
+        )
     extents: list[Extent] = []
     for number, selector in enumerate(program.selectors):
         if any(hasattr(selector, f) and not getattr(selector, f) < number for f in _PARTS):

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from exactformer.errors import InputError, SizeError
 from exactformer.programs.language import COMPARISONS
 from exactformer.programs.program import AndNode, NotNode, SelectNode, SelectorNode
-from exactformer.programs.sets import Flags
 from exactformer.programs.values import Value, is_number
+from exactformer.programs.witness import Flags, Literal
 
 MOST_TERMS = 64
 """Conjunctions that a selector may be a disjoint union of."""
-
-
-@dataclass(frozen=True)
-class Literal:
-    """A select, or its negation."""
-
-    select: int
-    negated: bool
 
 
 def compared(comparison: str, keys: Sequence[Value], queries: Sequence[Value]) -> Flags:

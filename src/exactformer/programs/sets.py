@@ -7,13 +7,10 @@ from functools import reduce
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
 from exactformer.errors import SizeError
 from exactformer.programs.values import Value
-
-Flags = NDArray[np.bool_]
-Integers = NDArray[np.int64]
+from exactformer.programs.witness import Flags, Integers
 
 MOST_SUMS = 2_000_000
 """Sums of selected numbers, with their counts, that are followed for one mean."""

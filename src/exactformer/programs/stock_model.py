@@ -22,6 +22,7 @@ from exactformer.programs.blueprint import ProgramBlueprint, ProgramLayer, Proje
 from exactformer.programs.model import PADDING, ProgramModel
 from exactformer.programs.run.stack import ProgramStack
 from exactformer.programs.stock_config import ProgramConfig
+from exactformer.programs.values import words_of
 
 
 class ProgramForTokenClassification(PreTrainedModel):  # type: ignore[misc]
@@ -63,12 +64,11 @@ class ProgramForTokenClassification(PreTrainedModel):  # type: ignore[misc]
 def stock_model(model: ProgramModel) -> ProgramForTokenClassification:
     """Return a program's model with Hugging Face's face, in its format and on its device."""
     blueprint, home = model.blueprint, model.network.unembed.weight
-    names = [str(value) for value in model.values]
-    if len(set(names)) < len(names):  # 1 and "1"
-        names = [repr(value) for value in model.values]
-    labels = {0: "number"} if model.program.numerical else dict(enumerate(names))
+    labels = dict(enumerate(words_of(model.values)))
+    if model.program.numerical:
+        labels = {0: "number"}
     config = ProgramConfig(
-        vocabulary=[str(token) for token in model.vocabulary],
+        vocabulary=words_of(model.vocabulary),
         longest=model.max_length,
         width=blueprint.width,
         rows=blueprint.readout.rows,

@@ -22,6 +22,8 @@ from exactformer.programs import language as rasp
 from exactformer.programs.analysis import Analysis
 from exactformer.programs.knowledge import MOST_PAIRS, AmbiguityError
 from exactformer.programs.program import (
+    LONGEST,
+    MOST_TABLE,
     AggregateNode,
     AndNode,
     ConstantNode,
@@ -39,11 +41,9 @@ from exactformer.programs.program import (
     extent_of,
 )
 from exactformer.programs.selectors import selects_of
-from exactformer.programs.sets import Flags
 from exactformer.programs.values import Value, canonical, in_order, spelled
+from exactformer.programs.witness import Flags
 
-LONGEST = 4096
-"""The largest max_length."""
 _EXAMPLES = 20_000
 """Inputs that are tried for one that shows why a program is ambiguous."""
 
@@ -205,7 +205,7 @@ class _Tabulation:
 
     def _pair(self, e: rasp.SequenceMap, first: int, second: int, name: str) -> int:
         a, b = self.analysis.universe(first), self.analysis.universe(second)
-        self._check_pairs(len(a), len(b), name, MOST_PAIRS // 30)
+        self._check_pairs(len(a), len(b), name, MOST_TABLE)
         table: dict[tuple[int, int], int] = {}
         for i, j in np.argwhere(self.analysis.joint(first, second)).tolist():
             x, y = a[i], b[j]
@@ -260,7 +260,7 @@ class _Tabulation:
                 SelectNode(keys, queries, predicate.value, Matrix(0, 0, {}), False), name
             )
         a, b = self.analysis.universe(keys), self.analysis.universe(queries)
-        self._check_pairs(len(a), len(b), name, MOST_PAIRS // 30)
+        self._check_pairs(len(a), len(b), name, MOST_TABLE)
         accepted = np.array(
             [[bool(rasp.call(e, predicate, k, q)) for q in b] for k in a], dtype=bool
         )
@@ -319,7 +319,7 @@ class _Tabulation:
         parts = {v: (k,) for k, v in enumerate(self.analysis.universe(node))}
         for other in nodes[1:]:
             a, b = self.analysis.universe(node), self.analysis.universe(other)
-            self._check_pairs(len(a), len(b), name, MOST_PAIRS // 30)
+            self._check_pairs(len(a), len(b), name, MOST_TABLE)
             table: dict[tuple[int, int], int] = {}
             grown: dict[Value, tuple[int, ...]] = {}
             for i, j in np.argwhere(self.analysis.joint(node, other)).tolist():

@@ -117,6 +117,17 @@ def spelled(value: Value) -> str:
     return f"r{header.rational_text(Fraction(value))}"
 
 
+def words_of(values: Iterable[Value]) -> list[str]:
+    """Return a word for each of some values: as it is printed, or spelled where two are alike.
+
+    >>> words_of([1, "a"]), words_of([1, "1"])
+    (['1', 'a'], ['r1/1', 's1'])
+    """
+    values = list(values)
+    plain = list(map(str, values))
+    return plain if len(set(plain)) == len(plain) else list(map(spelled, values))
+
+
 def read(text: str) -> Value:
     """Return the value that a text spells."""
     kind, rest = text[:1], text[1:]
@@ -125,7 +136,7 @@ def read(text: str) -> Value:
     if kind == "r":
         return canonical(header.rational(rest))
     if kind == "t":
-        items = header.list_of(header.parse(rest), "a tuple", header.text)
+        items = header.list_of(header.parse(rest), "a tuple", header.any_text)
         if any(item.startswith("t") and len(item) > len(rest) for item in items):
             raise FileFormatError(f"{text[:40]!r} is not a value of a program")
         return tuple(map(read, items))

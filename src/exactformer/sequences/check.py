@@ -7,11 +7,20 @@ from pathlib import Path
 
 from exactformer.core.integrity import check_against_blueprint
 from exactformer.core.options import MEMORY_LIMIT
+from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.compile import Table, prove_stored, sequence_table
 from exactformer.sequences.files import load_sequence
+from exactformer.sequences.grid import GridTable, exact
+from exactformer.sequences.measure import equal_column_norm
 from exactformer.sequences.model import SequenceModel
 from exactformer.sequences.proof.certify import SequenceCertificate, fits
-from exactformer.sequences.proof.error import sample_of
+from exactformer.sequences.proof.error import (
+    SOURCE,
+    SequenceErrorBound,
+    Stated,
+    sample_of,
+    stated_error,
+)
 from exactformer.sequences.sizes import PRECISION
 from exactformer.sequences.tabulate import SequenceMap
 
@@ -45,4 +54,25 @@ def certify_sequence_model(
     if run is None and not fits(blueprint.tokens, blueprint.largest_key, PRECISION):
         run = "exact"
     proven = prove_stored(blueprint, table, run, memory_limit=memory_limit)
-    return replace(proven.certificate, executor=executor)
+    certificate = proven.certificate
+    if callable(target) and certificate.error is not None and certificate.error.stated:
+        error = _anew(blueprint, table, target, certificate)
+        certificate = replace(certificate, error=error)
+    return replace(certificate, executor=executor)
+
+
+def _anew(
+    blueprint: SequenceBlueprint,
+    table: GridTable,
+    target: SequenceMap,
+    certificate: SequenceCertificate,
+) -> SequenceErrorBound | None:
+    """Return the bound with norms of a function that is given; those that a file states are dropped."""
+    metadata = dict(blueprint.metadata)
+    stated = Stated.of(metadata)
+    assert stated is not None
+    equal = equal_column_norm(target, table.grid, float(stated.p), sample_of(blueprint))
+    known = replace(stated, largest=None, equal_norm=None if equal is None else exact(equal))
+    kept = {k: v for k, v in metadata.items() if not k.startswith("modulus")}
+    metadata = {**kept, **known.to_metadata(), SOURCE: metadata[SOURCE]}
+    return stated_error(replace(blueprint, metadata=metadata), table, certificate.softness)

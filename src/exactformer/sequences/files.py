@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from exactformer.core.matrix import Matrix
 from exactformer.errors import FileFormatError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.grid import Columns, Grid, GridTable
+from exactformer.sequences.proof.error import SOURCE
 from exactformer.sequences.shapes import check_sequence_shapes
 
 FINEST_RAMP = 64
@@ -80,6 +81,9 @@ def _checked(file: SequenceFile) -> tuple[SequenceBlueprint, GridTable]:
     for name in sizes:
         if getattr(grid, name) != getattr(blueprint, name):
             raise FileFormatError(f"{name} of the table is not that of the blueprint")
+    if "modulus" in blueprint.metadata:  # from now on a statement of the file
+        metadata = {**blueprint.metadata, SOURCE: "the file"}
+        blueprint = replace(blueprint, metadata=metadata)
     return blueprint, _table(grid, file.values)
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from exactformer.progress import duration, progress
 from exactformer.verification.balls import Ball
+from exactformer.verification.claims import FunctionClaim
 from exactformer.verification.decision import Decision, compare, decide
 from exactformer.verification.engine import Engine
 from exactformer.verification.space import Space
@@ -90,9 +91,6 @@ class Tally:
         self.next = first + count
 
 
-Answers = Callable[[Tensor, int, int, int], Tensor]
-
-
 @dataclass
 class Exhaustive:
     """All inputs by balls: a function's answers, or those of a second model."""
@@ -101,7 +99,7 @@ class Exhaustive:
     engines: dict[int, Engine]
     others: dict[int, Engine] | None
     """Engines of the second model."""
-    answers: Answers | None
+    answers: FunctionClaim | None
     positions: dict[int, int]
     """Positions with logits by length; 0 for one answer per input."""
     device: torch.device
@@ -135,6 +133,9 @@ class Exhaustive:
         """Return the right answers for consecutive inputs, or None where a model gives them."""
         if self.answers is None:
             return None
+        if len(ids) == 1:  # anywhere in the enumeration
+            one = self.answers.at(ids[0].tolist(), self.positions[length])
+            return torch.tensor([one], device=self.device)
         return self.answers(ids, length, first, self.positions[length]).to(self.device)
 
     def batch(self, tally: Tally, length: int, start: int, stop: int) -> None:

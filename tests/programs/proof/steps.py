@@ -15,11 +15,12 @@ from exactformer import rasp
 from exactformer.core.formats import FORMATS
 from exactformer.core.layers import Rule, Selection
 from exactformer.core.matrix import Matrix
-from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint, Register
 from exactformer.programs.proof.arithmetic import Arithmetic, Array
+from exactformer.programs.proof.facts import Facts
 from exactformer.programs.proof.state import State
-from exactformer.programs.tabulation import tabulated
+from exactformer.programs.tabulation import tabulate
+from tests.cases.programs import facts_of
 
 FORMAT_NAMES = tuple(FORMATS)
 Exact = NDArray[Any]
@@ -74,8 +75,8 @@ def drawn(rng: np.random.Generator, rows: int, columns: int, empty: float = 0.3)
 
 
 @cache
-def _analysis(expression: rasp.SOp, vocabulary: Any, max_length: int, causal: bool) -> Analysis:
-    return tabulated(expression, vocabulary, max_length, causal)[1]
+def _facts(expression: rasp.SOp, vocabulary: Any, max_length: int, causal: bool) -> Facts:
+    return facts_of(tabulate(expression, vocabulary, max_length, causal))
 
 
 def made_state(
@@ -94,20 +95,20 @@ def made_state(
 
     The codes that they are meant to hold are drawn. Nothing is held yet.
     """
-    analysis = _analysis(expression, tuple(vocabulary), max_length, causal)
+    facts = _facts(expression, tuple(vocabulary), max_length, causal)
     rng, made, width = np.random.default_rng(seed), [], 0
     for node, term, count in registers:
         rows = 1
         if node is not None:
-            rows = len(analysis.universe(node))
+            rows = len(facts.universe(node))
         if term is not None:
-            selector: Any = analysis.nodes[node or 0]
-            rows = len(analysis.term_widths(selector.selector, term))
+            selector: Any = facts.nodes[node or 0]
+            rows = len(facts.term_widths(selector.selector, term))
         directions = tuple(range(width, width + count))
         made.append(Register(node, term, directions, drawn(rng, rows + beginning, count, 0.0)))
         width += count
     blueprint = ProgramBlueprint(
-        Matrix.of(len(analysis.vocabulary) + beginning, width, {}),
+        Matrix.of(len(facts.program.vocabulary) + beginning, width, {}),
         Matrix.of(max_length + beginning, width, {}),
         (),
         Matrix.of(1, width, {}),
@@ -117,7 +118,7 @@ def made_state(
         tuple(made),
         tuple(map(str, range(width))),
     )
-    return State(blueprint, analysis, arithmetic)
+    return State(blueprint, facts, arithmetic)
 
 
 def hold(state: State, numbers: Sequence[int], seed: int = 0, radius: float = 0.125) -> None:

@@ -71,7 +71,7 @@ def made(
 ) -> _Written:
     """Return a register that a head writes, with weights that are drawn."""
     program = made_state(expression, [], Arithmetic(), **options)
-    nodes, output = program.analysis.nodes, len(program.analysis.nodes) - 1
+    nodes, output = program.facts.nodes, len(program.facts.nodes) - 1
     tokens = next(k for k, node in enumerate(nodes) if type(node).__name__ == "TokensNode")
     registers = [(tokens, None, 2), (None, None, 1), (output, term, 2)]
     state = made_state(expression, registers, arithmetic_of(name, share), seed=seed, **options)
@@ -485,7 +485,7 @@ def test_the_beginning_token_keeps_what_it_has(name: str | None, rule: Rule) -> 
 @pytest.mark.parametrize("rule", [Rule.HARD_MAX, Rule.SOFTMAX])
 def test_the_default_is_what_the_beginning_token_has(rule: Rule) -> None:
     written = made(MEAN, None, rule=rule)
-    node: Any = written.analysis.nodes[-1]
+    node: Any = written.facts.nodes[-1]
     own = read(None, [[0.7, 0.3]], 0.25)
     reading = Reading((), own, np.ones(2))
     stray = np.array([1.5, 2.5])
@@ -532,7 +532,7 @@ def with_codes(written: _Written, codes: Any) -> None:
 def test_codes_of_a_mean_are_a_line_and_what_they_are_off_it(bent: Fraction) -> None:
     """From the codes of the smallest and largest number; the rest is how far others are from it."""
     written = made(MEAN, None, vocabulary=(-5, 1, 3), max_length=2)
-    universe = [Fraction(v) for v in written.analysis.universe(written.register.node)]
+    universe = [Fraction(v) for v in written.facts.universe(written.register.node)]
     assert len(universe) > 3
     assert universe[0] == -5
     assert universe[-1] == 3
@@ -607,7 +607,7 @@ def test_an_aggregate_errs_by_values_codes_weights_and_rounding(
 ) -> None:
     written = made(expression, name, share=1 / 16, beginning=beginning)
     if not beginning:
-        monkeypatch.setattr(type(written.analysis), "may_be_empty", lambda *_: False)
+        monkeypatch.setattr(type(written.facts), "may_be_empty", lambda *_: False)
     monkeypatch.setattr(_Written, "_default", lambda *_: np.array([0.0, default]))
     if expression is ONLY:  # what is never selected may be anywhere
         held = written.state.held[0]
@@ -615,7 +615,7 @@ def test_an_aggregate_errs_by_values_codes_weights_and_rounding(
         written.state.hold(0, held.centre * far, held.radius)
     blurred(written)
     uniform = expression is not MEAN
-    node: Any = written.analysis.nodes[-1]
+    node: Any = written.facts.nodes[-1]
     centre, radius = with_scores(written, SOFT, monkeypatch)
     claimed, error = written.state.claimed(2)
     assert (centre == claimed).all()
@@ -623,7 +623,7 @@ def test_an_aggregate_errs_by_values_codes_weights_and_rounding(
     code, nearness = written._code(written.register.node, node.values, uniform)
     cases = cases_of(written.state, [part.root for part in reading.parts], node.values, None)
     value, away = reading.at(cases.columns, len(cases))
-    wanted, known = code(written.analysis.universe(node.values), cases.target)
+    wanted, known = code(written.facts.universe(node.values), cases.target)
     off = (abs(exact(value) - exact(wanted)) + exact(away))[known].max(0)
     stray = written._range(reading)
     if beginning:
@@ -716,9 +716,7 @@ def check_width(
     reading, lost, bits = written._values()
     own = reading.beginning
     assert own is not None
-    widths = np.array(
-        written.analysis.term_widths(written.analysis.nodes[-1].selector, 0), dtype=float
-    )
+    widths = np.array(written.facts.term_widths(written.facts.nodes[-1].selector, 0), dtype=float)
     assert len(widths) > 2
     share = np.array([1 / Fraction(w + 1) for w in widths.tolist()])[:, None]
     relative = exact(written._relative(scores, float(spread), widths))[:, None]
@@ -745,7 +743,7 @@ def test_without_spread_a_width_is_mixed_in_one_sum() -> None:
     written = width_of("bfloat16", Rule.SOFTMAX, share=0.0)
     written.state.hold(1, np.array([[0.0], [0.875]]), np.zeros((2, 1)))
     scores = Scores(0.0, np.inf, 0.0, 0.0, 600.0)
-    node: Any = written.analysis.nodes[-1]
+    node: Any = written.facts.nodes[-1]
     centre, radius = written._width(node, scores)
     reading, lost, _ = written._values()
     assert reading.beginning is not None
@@ -772,8 +770,8 @@ def test_a_width_in_exact_arithmetic_is_off_by_the_rounding_of_its_share() -> No
     reading, _, _ = written._values()
     assert reading.beginning is not None
     assert not reading.beginning.radius.any()
-    first, node = reading.beginning.centre[0], written.analysis.nodes[-1]
-    widths = np.array(written.analysis.term_widths(node.selector, 0))
+    first, node = reading.beginning.centre[0], written.facts.nodes[-1]
+    widths = np.array(written.facts.term_widths(node.selector, 0))
     shares = 1 / (widths[:, None] + 1) * first
     written.state._claims[2] = np.vstack([shares, first]), np.zeros((len(widths) + 1, 2))
     _, radius = written._width(node, Scores(0.0, np.inf, 0.0, 0.0, 600.0))
@@ -782,7 +780,7 @@ def test_a_width_in_exact_arithmetic_is_off_by_the_rounding_of_its_share() -> No
 
 
 def test_widths_are_counted_at_the_beginning_token_alone() -> None:
-    node: Any = made(WIDTH, None, term=0).analysis.nodes[-1]
+    node: Any = made(WIDTH, None, term=0).facts.nodes[-1]
     with pytest.raises(CertificationError, match="there is none"):
         made(WIDTH, None, term=0, beginning=False)._width(node, SOFT)
     apart = plain_head({(3, 0): 1, (4, 1): 1}, {(0, 2): 1, (1, 0): 1})
@@ -839,7 +837,7 @@ def test_an_aggregate_or_a_width_is_meant_as_a_whole_or_by_a_term(
         with pytest.raises(CertificationError, match="neither an aggregate nor a width"):
             with_scores(written, SOFT, monkeypatch)
     union = made(MEAN, None)
-    monkeypatch.setattr(union.analysis, "conjunction", lambda _: None)
+    monkeypatch.setattr(union.facts, "conjunction", lambda _: None)
     with pytest.raises(CertificationError, match="neither an aggregate nor a width"):
         with_scores(union, SOFT, monkeypatch)
 

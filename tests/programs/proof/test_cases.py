@@ -35,14 +35,14 @@ def state_of(expression: rasp.SOp) -> tuple[Program, State]:
 
 
 def nodes(state: State, kind: str) -> list[int]:
-    return [k for k, node in enumerate(state.analysis.nodes) if type(node).__name__ == kind]
+    return [k for k, node in enumerate(state.facts.nodes) if type(node).__name__ == kind]
 
 
 def occurring(program: Program, state: State, names: list[Any], node: int) -> set[tuple[int, ...]]:
     """Return the places of the values of nodes, and of one more, at all positions of all inputs."""
     found = set()
     numbers = [name[0] for name in names] + [node]
-    place = [{v: k for k, v in enumerate(state.analysis.universe(n))} for n in numbers]
+    place = [{v: k for k, v in enumerate(state.facts.universe(n))} for n in numbers]
     for length in (1, 2, 3):
         for tokens in product(VOCABULARY, repeat=length):
             columns = [replace(program, output=n, numerical=False)(tokens) for n in numbers]
@@ -73,7 +73,7 @@ def test_two_roots_have_all_pairs_and_a_function_of_one_its_value() -> None:
     assert set(alone.columns) == set(names)
     assert rows_of(alone, names) == rows_of(cases_of(state, names, pair, None), names)
     itself = cases_of(state, [(pair, None)], pair, None)
-    assert itself.target.tolist() == list(range(len(state.analysis.universe(pair))))
+    assert itself.target.tolist() == list(range(len(state.facts.universe(pair))))
     nothing = cases_of(state, [], None, None)
     assert (nothing.columns, nothing.target.tolist()) == ({}, [0])
     free = cases_of(state, names, None, None)
@@ -101,8 +101,8 @@ def test_sums_of_pairs_are_found_through_their_parts() -> None:
     cases = cases_of(state, names, program.output, None)
     assert rows_of(cases, names) >= occurring(program, state, names, program.output)
     assert len(cases) == 9
-    assert _missing(state.analysis, {names[0]}, program.output, None) == [names[1]]
-    assert _missing(state.analysis, set(), program.output, None) in (
+    assert _missing(state.facts, {names[0]}, program.output, None) == [names[1]]
+    assert _missing(state.facts, set(), program.output, None) in (
         [names[0], names[1]],
         [names[1], names[0]],
     )
@@ -121,11 +121,11 @@ def test_terms_meet_everything_whatever_their_width_does() -> None:
     """At the last position the width is at least three; that says nothing of a term."""
     _, state = state_of(rasp.SelectorWidth(BEFORE | EQUAL))
     (width,), (indices,) = nodes(state, "WidthNode"), nodes(state, "IndicesNode")
-    assert not state.analysis.joint(width, indices).all()
+    assert not state.facts.joint(width, indices).all()
     for roots in ([(width, 0), (indices, None)], [(indices, None), (width, 0)]):
         assert len(cases_of(state, roots, None, None)) == 3 * state.values((width, 0))
     whole = cases_of(state, [(width, None), (indices, None)], None, None)
-    assert len(whole) == state.analysis.joint(width, indices).sum()
+    assert len(whole) == state.facts.joint(width, indices).sum()
 
 
 @pytest.mark.parametrize("selector", [EQUAL | FIRST, ONES | FIRST], ids=["above", "below"])
@@ -140,7 +140,7 @@ def test_sums_of_terms_that_no_width_has_are_left_out_of_functions_of_it(
         pair = rasp.SequenceMap(lambda b, a: 10 * a + b, rasp.tokens, count)
     program, state = state_of(pair)
     (width,), (tokens,) = nodes(state, "WidthNode"), nodes(state, "TokensNode")
-    analysis = state.analysis
+    analysis = state.facts
     number = analysis.nodes[width].selector  # type: ignore[union-attr]
     widths = [analysis.term_widths(number, k) for k in (0, 1)]
     universe, whole = analysis.universe(program.output), analysis.universe(width)
@@ -160,10 +160,10 @@ def test_sums_of_terms_that_no_width_has_are_left_out_of_functions_of_it(
 
 def test_constants_need_nothing() -> None:
     program, state = state_of(rasp.Map(lambda _: 5, rasp.tokens))
-    assert _missing(state.analysis, set(), program.output, None) == []
+    assert _missing(state.facts, set(), program.output, None) == []
     cases = cases_of(state, [], program.output, None)
     assert cases.target.tolist() == [0]
-    root = state.analysis.known[program.output].root
+    root = state.facts.known[program.output].root
     inside = cases_of(state, [(root, None)], program.output, None)
     assert inside.target.tolist() == [0, 0, 0]
 
@@ -171,7 +171,7 @@ def test_constants_need_nothing() -> None:
 def test_a_width_is_the_sum_of_its_terms() -> None:
     _, state = state_of(TWO)
     (width,) = nodes(state, "WidthNode")
-    analysis = state.analysis
+    analysis = state.facts
     selector = analysis.nodes[width].selector  # type: ignore[union-attr]
     assert len(analysis.terms(selector)) == 2
     widths = [analysis.term_widths(selector, k) for k in (0, 1)]
@@ -197,7 +197,7 @@ def test_a_term_of_several_is_its_own_root_and_a_single_one_is_not() -> None:
     _, state = state_of(TWO)
     (width,) = nodes(state, "WidthNode")
     (tokens,) = nodes(state, "TokensNode")
-    analysis = state.analysis
+    analysis = state.facts
     assert _is_part(analysis, width, 1)
     assert not _is_part(analysis, width, None)
     assert not _is_part(analysis, tokens, 0)
@@ -209,8 +209,8 @@ def test_a_term_of_several_is_its_own_root_and_a_single_one_is_not() -> None:
     assert len(cases) == state.values((width, None)) * state.values((width, 1))
     _, single = state_of(ONE)
     (number,) = nodes(single, "WidthNode")
-    assert not _is_part(single.analysis, number, 0)
-    assert _missing(single.analysis, set(), number, 0) == [(number, None)]
+    assert not _is_part(single.facts, number, 0)
+    assert _missing(single.facts, set(), number, 0) == [(number, None)]
     found = cases_of(single, [], number, 0)
     assert (found.target == found.columns[number, None]).all()
 
@@ -221,7 +221,7 @@ def test_terms_that_select_a_fixed_number_are_added_unread() -> None:
     later = rasp.Select(rasp.indices, rasp.indices, lambda k, q: 0 < k <= q)
     _, state = state_of(rasp.SelectorWidth(first | later))
     (width,) = nodes(state, "WidthNode")
-    analysis = state.analysis
+    analysis = state.facts
     selector = analysis.nodes[width].selector  # type: ignore[union-attr]
     sizes = [analysis.term_widths(selector, k) for k in range(len(analysis.terms(selector)))]
     assert sorted(map(len, sizes)) == [1, 3]
@@ -240,9 +240,9 @@ def test_what_is_not_a_function_of_what_is_read_is_refused() -> None:
     (tokens,) = nodes(state, "TokensNode")
     for columns in ({}, {(width, 0): np.zeros(2, np.int64)}):
         with pytest.raises(CertificationError, match="not a function"):
-            _place(state.analysis, columns, width, None, 2)
+            _place(state.facts, columns, width, None, 2)
     with pytest.raises(CertificationError, match="not a function"):
-        _place(state.analysis, {}, tokens, None, 2)
+        _place(state.facts, {}, tokens, None, 2)
 
 
 def test_too_many_cases_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

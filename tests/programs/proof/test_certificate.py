@@ -13,9 +13,9 @@ from exactformer.errors import InputError
 from exactformer.programs import library
 from exactformer.programs.constructions import construct
 from exactformer.programs.proof import certificate as module
-from exactformer.programs.proof.certificate import certify_program
 from exactformer.programs.proof.induction import Outcome
 from exactformer.programs.tabulation import tabulated
+from tests.cases.programs import certify
 
 ERRORS = {None: 0.25, "float64": 0.3125, "float32": 0.375, "bfloat16": 0.125}
 
@@ -35,7 +35,7 @@ def certified(
     program, analysis = tabulated(library.make_reverse(), "ab", 2)
     blueprint = construct(program, analysis, Rule.HARD_MAX, Fraction(1), True)
     blueprint = replace(blueprint, selection=replace(blueprint.selection, rule=rule))
-    return certify_program(blueprint, program), asked
+    return certify(blueprint, program), asked
 
 
 def test_a_program_is_proven_once_in_every_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +70,6 @@ def test_only_hard_maxima_that_decode_have_no_error(monkeypatch: pytest.MonkeyPa
 def test_softmax_is_never_said_to_leave_nothing(sharpness: int) -> None:
     program, analysis = tabulated(library.make_reverse(), "ab", 2)
     blueprint = construct(program, analysis, Rule.SOFTMAX, Fraction(sharpness), True)
-    certificate = certify_program(blueprint, program)
+    certificate = certify(blueprint, program)
     assert certificate.bound().parts["softmax"] > 0
     assert "within 0 " not in str(certificate)

@@ -51,7 +51,7 @@ def overflows() -> Any:
 def state_of(name: str | None, share: float = 0.0, beginning: bool = True) -> State:
     """Tokens, positions and a constant are held; the difference of token and position is to be."""
     program = made_state(DIFFERENCE, [], Arithmetic())
-    kinds = [type(node).__name__ for node in program.analysis.nodes]
+    kinds = [type(node).__name__ for node in program.facts.nodes]
     tokens, indices, pair = (
         kinds.index(kind) for kind in ("TokensNode", "IndicesNode", "PairNode")
     )

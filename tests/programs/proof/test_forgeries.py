@@ -29,7 +29,8 @@ from exactformer.programs.program import MapNode, Program, check_program
 from exactformer.programs.proof.arithmetic import Arithmetic, plus, sum_above, sum_below
 from exactformer.programs.proof.induction import prove_program
 from exactformer.programs.run.stack import ProgramStack
-from exactformer.programs.tabulation import tabulate, tabulated
+from exactformer.programs.tabulation import tabulate
+from tests.cases.programs import facts_of
 
 
 @pytest.fixture(scope="module")
@@ -207,8 +208,7 @@ def undecided(units: int, dtype: str) -> tuple[ProgramBlueprint, Program]:
 @pytest.mark.parametrize(("units", "dtype"), [(2, "bfloat16"), (3, "bfloat16"), (2_000, "float32")])
 def test_rounding_of_units_that_are_perhaps_on_is_charged(units: int, dtype: str) -> None:
     blueprint, program = undecided(units, dtype)
-    _, analysis = tabulated(rasp.numerical(rasp.Full(0)), "a", 1)
-    outcome = prove_program(blueprint, program, analysis, FORMATS[dtype])
+    outcome = prove_program(blueprint, program, facts_of(program), FORMATS[dtype])
     radius = outcome.registers[-1][1]
     stack = ProgramStack(blueprint, getattr(torch, dtype))
     seen: dict[str, torch.Tensor] = {}
@@ -235,7 +235,6 @@ def test_sums_of_the_proof_are_not_rounded_inwards() -> None:
 def test_large_numbers_do_not_hide_small_ones_from_the_proof() -> None:
     """2⁵³ + 1 − 2⁵³ is 1 in exact arithmetic, and 0 where floats are added up."""
     program = tabulate(rasp.numerical(rasp.Full(0)), "a", 1)
-    _, analysis = tabulated(rasp.numerical(rasp.Full(0)), "a", 1)
     large = 2**53
     values = (large, 1, -large)
     blueprint = ProgramBlueprint(
@@ -252,13 +251,12 @@ def test_large_numbers_do_not_hide_small_ones_from_the_proof() -> None:
         ("large", "one", "minus large"),
     )
     with pytest.raises(CertificationError, match="must be within"):
-        prove_program(blueprint, program, analysis)
+        prove_program(blueprint, program, facts_of(program))
 
 
 def test_slopes_that_floats_round_to_a_power_of_two_are_not_taken_for_exact() -> None:
     """(2⁵³ − 1)x + 2x is 2⁵³ + 1 at 1, and 2⁵³ for floats; 2⁵³ is subtracted, and 1 is left."""
     program = tabulate(rasp.numerical(rasp.Full(0)), "a", 1)
-    _, analysis = tabulated(rasp.numerical(rasp.Full(0)), "a", 1)
     large = 2**53
     adding = FeedForward(
         Matrix.of(2, 3, {(0, 0): large - 1, (1, 0): 2}),
@@ -281,4 +279,4 @@ def test_slopes_that_floats_round_to_a_power_of_two_are_not_taken_for_exact() ->
         ("one", "sum", "large"),
     )
     with pytest.raises(CertificationError, match="must be within"):
-        prove_program(blueprint, program, analysis)
+        prove_program(blueprint, program, facts_of(program))

@@ -14,7 +14,6 @@ from exactformer.core.formats import FORMATS
 from exactformer.core.layers import FeedForward
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint, ProgramLayer, ProjectedHead, Register
 from exactformer.programs.program import Program
 from exactformer.programs.proof.arithmetic import UNKNOWN, Arithmetic
@@ -27,6 +26,7 @@ from exactformer.programs.proof.induction import (
 )
 from exactformer.programs.proof.state import Read, Reading, State
 from exactformer.programs.tabulation import tabulate, tabulated
+from tests.cases.programs import facts_of
 from tests.programs.proof.steps import arithmetic_of, drawn, exact, holds, made_state, nearly
 from tests.programs.proof.test_refusals import moving
 
@@ -73,7 +73,7 @@ def embedded(
     beginning: bool,
 ) -> State:
     """Return a state with one register, of three directions, and embeddings that are drawn."""
-    kinds = [type(n).__name__ for n in made_state(expression, [], Arithmetic()).analysis.nodes]
+    kinds = [type(n).__name__ for n in made_state(expression, [], Arithmetic()).facts.nodes]
     number = None if node is None else kinds.index(node)
     state = made_state(
         expression,
@@ -300,7 +300,7 @@ def written(**changes: Any) -> ProgramBlueprint:
 
 def writers(blueprint: ProgramBlueprint) -> dict[Any, list[int]]:
     state = made_state(SIGN, [], Arithmetic())
-    return _writers(blueprint, State(blueprint, state.analysis, Arithmetic()))
+    return _writers(blueprint, State(blueprint, state.facts, Arithmetic()))
 
 
 def test_every_register_has_one_writer() -> None:
@@ -342,25 +342,26 @@ def test_a_head_that_computes_writes_to_a_register(part: int) -> None:
 def test_layers_are_proven_one_after_the_other() -> None:
     """A head moves every token to itself, and ReLUs give it back."""
     blueprint, program = moving(1, 1, 1)
-    outcome = prove_program(blueprint, program, Analysis.of(program))
+    outcome = prove_program(blueprint, program, facts_of(program))
     assert outcome.error == 0
     assert outcome.limit == 0.5
     assert [error for _, error in outcome.registers] == [0.0] * 4
     idle = replace(blueprint.layers[0].heads[0], output=Matrix.of(8, 2, {}))
     none = ProjectedHead(*(Matrix.of(1, 8, {}) for _ in range(3)), Matrix.of(8, 1, {}))
     layer = replace(blueprint.layers[0], heads=(*blueprint.layers[0].heads, none))
-    again = prove_program(replace(blueprint, layers=(layer,)), program, Analysis.of(program))
+    again = prove_program(replace(blueprint, layers=(layer,)), program, facts_of(program))
     assert again == outcome
     for wrong in (idle, replace(none, output=Matrix.of(7, 1, {}))):
         layer = replace(blueprint.layers[0], heads=(*blueprint.layers[0].heads, wrong))
         with pytest.raises(
             CertificationError, match="shape" if wrong is not idle else "no register"
         ):
-            prove_program(replace(blueprint, layers=(layer,)), program, Analysis.of(program))
+            prove_program(replace(blueprint, layers=(layer,)), program, facts_of(program))
 
 
 def test_a_vocabulary_out_of_order_is_refused() -> None:
-    program, analysis = tabulated(rasp.tokens, "ab", 2)
+    program = tabulate(rasp.tokens, "ab", 2)
+    facts = facts_of(program)
     wrong = replace(program, vocabulary=program.vocabulary[::-1])
     state = made_state(
         rasp.tokens, [], Arithmetic(), vocabulary="ab", max_length=2, beginning=False
@@ -373,11 +374,11 @@ def test_a_vocabulary_out_of_order_is_refused() -> None:
         registers=(Register(0, None, (0, 1), Matrix.of(2, 2, {(0, 0): 1, (1, 0): -1, (1, 1): 1})),),
         dimensions=("a", "b"),
     )
-    outcome = prove_program(blueprint, program, analysis)
+    outcome = prove_program(blueprint, program, facts)
     assert outcome.error == 0
     assert outcome.registers == (("tokens", 0.0),)
     with pytest.raises(CertificationError, match="not in order"):
-        prove_program(blueprint, wrong, analysis)
+        prove_program(blueprint, wrong, facts)
     off = replace(blueprint, tokens=Matrix.of(2, 2, {(0, 0): Fraction(9, 8), (1, 1): 1}))
-    (_, error), *_ = prove_program(off, program, analysis).registers
+    (_, error), *_ = prove_program(off, program, facts).registers
     holds(error, Fraction(1, 8))

@@ -25,11 +25,12 @@ from exactformer.programs.blueprint import (
 )
 from exactformer.programs.compile import prove
 from exactformer.programs.constructions import construct
+from exactformer.programs.finding import find_witness
 from exactformer.programs.program import Program
 from exactformer.programs.proof.arithmetic import Arithmetic
-from exactformer.programs.proof.certificate import certify_program
 from exactformer.programs.proof.state import State
 from exactformer.programs.tabulation import tabulate, tabulated
+from tests.cases.programs import certify, facts_of
 
 Entries = Mapping[tuple[int, int], Fraction | int]
 BIG, SMALL = 2**127, Fraction(1, 2**126)
@@ -139,7 +140,7 @@ def test_a_width_is_not_one_of_its_terms() -> None:
     width = rasp.categorical(rasp.SelectorWidth(first | second))
     program, analysis = tabulated(width, "abc", 3)
     right = construct(program, analysis, Rule.HARD_MAX, Fraction(1), True)
-    certify_program(right, program)
+    certify(right, program)
     node, wide = program.output, right.width + 6
     total = next(r for r in right.registers if r.node == node and r.term is None)
     other = [r for r in right.registers if r.node == node and r.term == 1][-1]
@@ -176,7 +177,7 @@ def test_a_width_is_not_one_of_its_terms() -> None:
         dimensions=tuple(map(str, range(wide))),
     )
     with pytest.raises(CertificationError, match="must be within"):
-        certify_program(wrong, program)
+        certify(wrong, program)
 
 
 def test_neighbours_that_float64_does_not_tell_apart_are_not_decoded() -> None:
@@ -193,7 +194,7 @@ def test_neighbours_that_float64_does_not_tell_apart_are_not_decoded() -> None:
         ("number",),
     )
     with pytest.raises(CertificationError, match="must be within"):
-        certify_program(blueprint, program)
+        certify(blueprint, program)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +220,9 @@ def test_neighbours_that_float64_does_not_tell_apart_are_not_decoded() -> None:
 )
 def test_what_no_register_holds_may_overflow_and_is_refused(layer: ProgramLayer) -> None:
     program = tabulate(rasp.tokens, "ab", 2)
-    certify_program(copying(width=4), program, "float32")
+    certify(copying(width=4), program, "float32")
     with pytest.raises(CertificationError, match="no register"):
-        certify_program(copying(layer, width=4), program, "float32")
+        certify(copying(layer, width=4), program, "float32")
 
 
 def test_units_that_overflow_are_refused() -> None:
@@ -233,9 +234,9 @@ def test_units_that_overflow_are_refused() -> None:
         readout=Matrix.of(2, 4, {(0, 2): Fraction(1, 8), (1, 3): Fraction(1, 8)}),
         registers=(*blueprint.registers, Register(0, None, (2, 3), two(8))),
     )
-    certify_program(blueprint, program, "float64")
+    certify(blueprint, program, "float64")
     with pytest.raises(CertificationError, match="overflow"):
-        certify_program(blueprint, program, "float32")
+        certify(blueprint, program, "float32")
 
 
 @pytest.mark.parametrize(
@@ -249,19 +250,19 @@ def test_units_that_overflow_are_refused() -> None:
 def test_values_of_heads_that_leave_the_range_of_a_format_are_refused(
     value: Fraction | int, output: Fraction | int, code: Fraction | int
 ) -> None:
-    certify_program(*moving(1, 1, 1), "float32")
-    certify_program(*moving(value, output, code), "float64")
+    certify(*moving(1, 1, 1), "float32")
+    certify(*moving(value, output, code), "float64")
     with pytest.raises(CertificationError):
-        certify_program(*moving(value, output, code), "float32")
+        certify(*moving(value, output, code), "float32")
 
 
 @pytest.mark.parametrize("rule", [Rule.HARD_MAX, Rule.SOFTMAX])
 def test_scores_that_overflow_are_refused(rule: Rule) -> None:
     blueprint, program = moving(1, 1, 1, 2**100)
     blueprint = replace(blueprint, selection=Selection(rule))
-    certify_program(blueprint, program, "float64")
+    certify(blueprint, program, "float64")
     with pytest.raises(CertificationError, match="overflow"):
-        certify_program(blueprint, program, "float32")
+        certify(blueprint, program, "float32")
 
 
 def test_weights_below_all_floats_are_not_taken_for_zero() -> None:
@@ -269,12 +270,11 @@ def test_weights_below_all_floats_are_not_taken_for_zero() -> None:
     entries = {**blueprint.readout.entries, (0, 1): Fraction(1, 10**400)}
     wrong = replace(blueprint, readout=Matrix.of(2, 2, entries))
     with pytest.raises(RoundingError, match="below"):
-        certify_program(wrong, tabulate(rasp.tokens, "ab", 2))
+        certify(wrong, tabulate(rasp.tokens, "ab", 2))
 
 
 def test_weights_that_cancel_up_to_rounding_are_read() -> None:
-    _, analysis = tabulated(rasp.tokens, "ab", 2)
-    state = State(copying(), analysis, Arithmetic())
+    state = State(copying(), facts_of(tabulate(rasp.tokens, "ab", 2)), Arithmetic())
     state.hold(0, *state.claimed(0))
     reading = state.read_weights(np.array([[0.0, 0.0]]), np.array([[2.0**-53, 0.0]]))
     assert reading.parts[0].radius.max() >= 2.0**-53
@@ -312,7 +312,7 @@ def test_padding_that_overflows_changes_nothing() -> None:
         ),
         dimensions=(*right.dimensions, "late", "later"),
     )
-    model = prove(blueprint, program, dtype=torch.float32)
+    model = prove(blueprint, program, find_witness(program), dtype=torch.float32)
     assert model.decode(["b", "abb"]) == [["b"], list("bba")]
 
 
@@ -337,4 +337,4 @@ def test_texts_are_not_read_as_numbers() -> None:
     blueprint = replace(copying(), readout=Matrix.of(1, 2, {(0, 1): 1}))
     program = replace(tabulate(rasp.tokens, "ab", 2), numerical=True)
     with pytest.raises(CertificationError, match="read as a number"):
-        certify_program(blueprint, program)
+        certify(blueprint, program)

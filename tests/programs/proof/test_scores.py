@@ -19,7 +19,7 @@ from exactformer.programs.proof import scores as module
 from exactformer.programs.proof.arithmetic import SMALLEST, UNKNOWN, Arithmetic
 from exactformer.programs.proof.scores import HeadScores
 from exactformer.programs.proof.state import Read, Reading
-from exactformer.programs.selectors import Literal
+from exactformer.programs.witness import Literal
 from tests.programs.proof.steps import arithmetic_of, exact, hold, holds, made_state, nearly
 
 EQUAL = rasp.Select(rasp.tokens, rasp.tokens, rasp.Comparison.EQ)
@@ -41,22 +41,22 @@ def head_of(
     """Return the scores of a head of which nothing is known."""
     head = HeadScores.__new__(HeadScores)
     head.state, head.name = made_state(expression, [], arithmetic_of(name), causal=causal), "a head"
-    head.analysis, head.arithmetic = head.state.analysis, head.state.arithmetic
+    head.facts, head.arithmetic = head.state.facts, head.state.arithmetic
     return head
 
 
 def roots_of(head: HeadScores) -> tuple[Any, Any]:
-    kinds = [type(node).__name__ for node in head.analysis.nodes]
+    kinds = [type(node).__name__ for node in head.facts.nodes]
     return (kinds.index("TokensNode"), None), (kinds.index("IndicesNode"), None)
 
 
 def literals_of(head: HeadScores) -> list[Literal]:
     """Return the literals of the width, in the order: equal tokens, later, few, many."""
-    literals = head.analysis.terms(len(head.analysis.selectors) - 1)
+    literals = head.facts.terms(len(head.facts.selectors) - 1)
     assert len(literals) == 1
     tokens, indices = (root[0] for root in roots_of(head))
     order = [(tokens, tokens), (indices, indices), (tokens, indices), (indices, tokens)]
-    by_roots = {head.analysis.roots(literal): literal for literal in literals[0]}
+    by_roots = {head.facts.roots(literal): literal for literal in literals[0]}
     return [by_roots[pair] for pair in order]
 
 
@@ -114,7 +114,7 @@ def test_literals_are_taken_by_roots_and_what_they_say_of_one_side_alone() -> No
     assert len(found) == 4
     assert head._root(tokens[0]) == tokens
     one = head_of(expression=rasp.Map(lambda _: 1, rasp.tokens))
-    assert one._root(len(one.analysis.nodes) - 1) is None
+    assert one._root(len(one.facts.nodes) - 1) is None
 
 
 def test_literals_about_the_same_roots_hold_together_and_true_ones_say_nothing(
@@ -129,7 +129,7 @@ def test_literals_about_the_same_roots_hold_together_and_true_ones_say_nothing(
         np.ones((3, 3), bool),
     ]
     given = iter(flags)
-    monkeypatch.setattr(head.analysis, "accepted", lambda _: next(given))
+    monkeypatch.setattr(head.facts, "accepted", lambda _: next(given))
     found = head._accepted([equal] * 3)
     assert list(found) == [(tokens, tokens)]
     assert found[tokens, tokens].tolist() == (flags[0] & flags[1]).T.tolist()

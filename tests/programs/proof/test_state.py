@@ -32,7 +32,7 @@ def overflows() -> Any:
 
 
 def node_of(state: State, kind: str) -> int:
-    return [type(node).__name__ for node in state.analysis.nodes].index(kind)
+    return [type(node).__name__ for node in state.facts.nodes].index(kind)
 
 
 def state_of(beginning: bool, name: str | None = None) -> State:
@@ -207,7 +207,7 @@ def test_a_register_is_a_function_of_a_node_a_term_or_nothing() -> None:
     state = made_state(WIDTH, [], Arithmetic())
     width, tokens = node_of(state, "WidthNode"), node_of(state, "TokensNode")
     none = Matrix.of(1, 1, {})
-    assert len(state.analysis.terms(state.analysis.nodes[width].selector)) == 2
+    assert len(state.facts.terms(state.facts.nodes[width].selector)) == 2
 
     def root(state: State, *names: Any) -> Any:
         return state.root(Register(*names, (0,), none))
@@ -220,9 +220,9 @@ def test_a_register_is_a_function_of_a_node_a_term_or_nothing() -> None:
     assert [state.values(r) for r in (None, (tokens, None), (width, None))] == [
         1,
         3,
-        len(state.analysis.universe(width)),
+        len(state.facts.universe(width)),
     ]
-    widths = state.analysis.term_widths(state.analysis.nodes[width].selector, 1)
+    widths = state.facts.term_widths(state.facts.nodes[width].selector, 1)
     assert state.values((width, 1)) == len(widths) != state.values((width, None))
     for term in (0, 1):
         assert state.image(Register(width, term, (0,), none)).tolist() == list(
@@ -251,20 +251,20 @@ def test_a_register_is_a_function_of_a_node_a_term_or_nothing() -> None:
 )
 def test_registers_that_name_what_is_not_there_are_refused(register: Register, text: str) -> None:
     right = state_of(True)
-    assert type(right.analysis.nodes[0]).__name__ == "TokensNode"
+    assert type(right.facts.nodes[0]).__name__ == "TokensNode"
     others = (Register(None, None, (1,), Matrix.of(2, 1, {})),)
     with pytest.raises(CertificationError, match=text):
-        State(replace(right.blueprint, registers=(*others, register)), right.analysis, Arithmetic())
+        State(replace(right.blueprint, registers=(*others, register)), right.facts, Arithmetic())
 
 
 def test_terms_and_nodes_are_named_up_to_the_last() -> None:
     right = made_state(WIDTH, [], Arithmetic(), beginning=False)
     width = node_of(right, "WidthNode")
-    assert width == len(right.analysis.nodes) - 1
+    assert width == len(right.facts.nodes) - 1
 
     def state(node: int, term: int | None, rows: int) -> State:
         register = Register(node, term, (0,), Matrix.of(rows, 1, {}))
-        return State(replace(right.blueprint, registers=(register,)), right.analysis, Arithmetic())
+        return State(replace(right.blueprint, registers=(register,)), right.facts, Arithmetic())
 
     assert state(width, 1, right.values((width, 1))).register_at(0) == 0
     assert state(width, None, right.values((width, None))).register_at(1) is None

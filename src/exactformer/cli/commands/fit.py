@@ -193,7 +193,7 @@ def _show(
         formula, r2, noise, kind, why = (found if single else found[place] for found in told)
         sign = "=" if kind == "law" else "≈"
         say(f"\n{target} {sign} {formula}\n", "bold")
-        say(f"{kind.capitalize()}: {why}.\n", "" if kind == "law" else "yellow")
+        say(f"{str(kind).capitalize()}: {why}.\n", "" if kind == "law" else "yellow")
         if law.renamed_ and place == 0:
             say("where " + ", ".join(f"{v} is {n!r}" for v, n in law.renamed_.items()) + "\n")
         screen.print(_terms(law, None if single else target, p_values=kind == "law"))

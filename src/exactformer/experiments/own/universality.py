@@ -143,6 +143,7 @@ def _to_tolerance(
     from exactformer.polynomials.functions.search import check_points
 
     model = compile(f, domain=domain, tolerance=tolerance).to(device)
+    assert model.approximation is not None
     x = check_points(len(domain))  # of [−1, 1]²
     error = np.abs(model(torch.from_numpy(x).to(device)).cpu().numpy() - f(*x.T)).max()
     return {

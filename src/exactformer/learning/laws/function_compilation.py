@@ -63,7 +63,17 @@ def compile_functions(
         values = model(points).detach().numpy().reshape(exact.shape)
         error = float(np.abs(values - exact).max())
         if error <= tolerance:
-            report = Approximation("the law", tolerance, degree, error, len(points), samples)
+            rounding = float(model.certificate.bound())
+            report = Approximation(
+                "the law",
+                tolerance,
+                degree,
+                error,
+                len(points),
+                samples,
+                error + rounding,
+                f"float64, {model.executor}",
+            )
             metadata = {**model.blueprint.metadata, "approximation": json.dumps(asdict(report))}
             blueprint = replace(model.blueprint, metadata=metadata)
             return proven_model(blueprint, prove(blueprint, target), executor="fused")

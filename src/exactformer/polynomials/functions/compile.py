@@ -19,6 +19,7 @@ import torch
 
 from exactformer.algebra import Target
 from exactformer.core.domain import Box
+from exactformer.core.formats import float_format
 from exactformer.core.precision import plain_torch
 from exactformer.core.words import at_most
 from exactformer.errors import InputError, SizeError, ToleranceError
@@ -71,7 +72,14 @@ def approximate(
     executor = chosen_executor(blueprint, executor)
     error, points = _measure(blueprint, function, executor, dtype)
     report = Approximation(
-        function.name, tolerance, found.degree, error, points, found.expansion.points
+        function.name,
+        tolerance,
+        found.degree,
+        error,
+        points,
+        found.expansion.points,
+        found.error,
+        f"{float_format(dtype).name}, {executor}",
     )
     if not error <= tolerance:
         raise ToleranceError(

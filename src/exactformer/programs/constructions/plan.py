@@ -44,9 +44,8 @@ from exactformer.programs.program import (
     TokensNode,
     WidthNode,
 )
-from exactformer.programs.selectors import Literal
-from exactformer.programs.sets import Flags
 from exactformer.programs.values import Value, is_number
+from exactformer.programs.witness import Flags, Literal
 
 _HALF = Fraction(1, 2)
 

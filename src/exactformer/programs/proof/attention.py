@@ -31,8 +31,8 @@ from exactformer.programs.proof.arithmetic import (
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores
 from exactformer.programs.proof.state import Reading, State
-from exactformer.programs.sets import Flags, Integers
 from exactformer.programs.values import Value, is_number
+from exactformer.programs.witness import Flags, Integers
 
 Code = Callable[[Sequence[Value], Integers], tuple[Array, Flags]]
 """From values, and places in them, to codes, and which of these there are."""
@@ -52,9 +52,9 @@ class _Written:
 
     def __init__(self, state: State, head: ProjectedHead, number: int) -> None:
         self.state, self.head, self.number = state, head, number
-        self.analysis, self.arithmetic = state.analysis, state.arithmetic
+        self.facts, self.arithmetic = state.facts, state.arithmetic
         self.register = state.blueprint.registers[number]
-        self.tokens = self.analysis.max_length
+        self.tokens = self.facts.max_length
         self.hard = state.blueprint.selection.rule is Rule.HARD_MAX
         self.underflow: Array = np.zeros(len(self.register.directions))
         if state.blueprint.selection.temperature != 1 or (
@@ -64,13 +64,13 @@ class _Written:
 
     def prove(self) -> tuple[Array, Array]:
         """Return the codes that the register holds, and radii."""
-        node = None if self.register.node is None else self.analysis.nodes[self.register.node]
+        node = None if self.register.node is None else self.facts.nodes[self.register.node]
         head = HeadScores(self.state, self.head, self.state.name(self.number))
         if isinstance(node, WidthNode) and self.register.term is not None:
-            literals = self.analysis.terms(node.selector)[self.register.term]
+            literals = self.facts.terms(node.selector)[self.register.term]
             return self._width(node, head.scores(literals))
         if isinstance(node, AggregateNode) and self.register.term is None:
-            conjunction = self.analysis.conjunction(node.selector)
+            conjunction = self.facts.conjunction(node.selector)
             if conjunction is not None:
                 return self._aggregate(node, head.scores(conjunction))
         raise self._refusal("a head writes it, and it is neither an aggregate nor a width")
@@ -146,7 +146,7 @@ class _Written:
         assert register.term is not None
         if not state.blueprint.beginning:
             raise self._refusal("a width is counted with a beginning token, and there is none")
-        widths = np.array(self.analysis.term_widths(node.selector, register.term), dtype=np.float64)
+        widths = np.array(self.facts.term_widths(node.selector, register.term), dtype=np.float64)
         spread = max(scores.spread, -scores.lowest, scores.highest)
         spread = float(at_least_smallest(spread))
         reading, lost, bits = self._values()
@@ -228,13 +228,13 @@ class _Written:
     def _aggregate(self, node: AggregateNode, scores: Scores) -> tuple[Array, Array]:
         assert self.register.node is not None
         number = self.register.node
-        uniform, may_be_empty = self.analysis.is_uniform(number), self.analysis.may_be_empty(number)
+        uniform, may_be_empty = self.facts.is_uniform(number), self.facts.may_be_empty(number)
         reading, lost, bits = self._values()
         code, nearness = self._code(number, node.values, uniform)
         roots = [part.root for part in reading.parts]
         cases = cases_of(self.state, roots, node.values, None)
         value, away = reading.at(cases.columns, len(cases))
-        wanted, known = code(self.analysis.universe(node.values), cases.target)
+        wanted, known = code(self.facts.universe(node.values), cases.target)
         error = np.where(known[:, None], np.abs(value - wanted) + away, 0.0)
         error = error.max(0, initial=0.0) + lost
         stray = self._range(reading)
@@ -254,7 +254,7 @@ class _Written:
     def _code(self, number: int, values: int, uniform: bool) -> tuple[Code, Array]:
         """Return the function from values to codes, and how far codes are from a linear one."""
         centre, error = self.state.claimed(self.number)
-        universe = self.analysis.universe(number)
+        universe = self.facts.universe(number)
         place = {value: k for k, value in enumerate(universe)}
         if uniform:
 
@@ -263,7 +263,7 @@ class _Written:
                 return centre[rows], rows >= 0
 
             return look_up, error.max(0)
-        both = (*universe, *self.analysis.universe(values))
+        both = (*universe, *self.facts.universe(values))
         if len(universe) < 2 or not all(map(is_number, both)):
             raise self._refusal("a mean of things that are not different numbers")
         numbers = np.array([to_float(Fraction(value)) for value in universe])
@@ -289,7 +289,7 @@ class _Written:
         """Return how far the output can be from the default's code where nothing is selected."""
         if reading.beginning is None:
             raise self._refusal("nothing may be selected, and there is no beginning token")
-        wanted, known = code([self.analysis.value(node.default)], np.zeros(1, np.int64))
+        wanted, known = code([self.facts.value(node.default)], np.zeros(1, np.int64))
         if not known[0]:
             raise self._refusal("its default has no code")
         room = _total(scores.gap, scores.lowest, -scores.spread)

@@ -10,12 +10,13 @@ from exactformer.core.formats import float_format
 from exactformer.core.layers import Rule
 from exactformer.core.options import choose
 from exactformer.core.words import at_least, at_most
-from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.files import program_digest
 from exactformer.programs.program import Program
+from exactformer.programs.proof.claims.nodes import check_witness
 from exactformer.programs.proof.induction import Outcome, prove_program
-from exactformer.programs.values import Value
+from exactformer.programs.values import Value, words_of
+from exactformer.programs.witness import Witness
 
 EXECUTORS = ("literal",)
 NORM = "sup |output − ideal output|, every input, position and direction"
@@ -27,11 +28,11 @@ _SHOWN = 12
 
 
 class Proof:
-    """A blueprint and a program, proven in one arithmetic after another."""
+    """A blueprint and a program, proven in one arithmetic after another; their witness once."""
 
-    def __init__(self, blueprint: ProgramBlueprint, program: Program) -> None:
-        self.blueprint, self.program = blueprint, program
-        self.analysis = Analysis.of(program)
+    def __init__(self, blueprint: ProgramBlueprint, program: Program, witness: Witness) -> None:
+        self.blueprint, self.program, self.witness = blueprint, program, witness
+        self.facts = check_witness(program, witness)
         self._outcomes: dict[str | None, Outcome] = {}
 
     def outcome(self, dtype: object = None) -> Outcome:
@@ -39,9 +40,7 @@ class Proof:
         target = None if dtype is None else float_format(dtype)
         name = None if target is None else target.name
         if name not in self._outcomes:
-            self._outcomes[name] = prove_program(
-                self.blueprint, self.program, self.analysis, target
-            )
+            self._outcomes[name] = prove_program(self.blueprint, self.program, self.facts, target)
         return self._outcomes[name]
 
 
@@ -58,7 +57,7 @@ class ProgramCertificate(Certificate):
         """What is proven, in exact arithmetic and in the certificate's format."""
         program, exact = self.proof.program, self.proof.outcome()
         rounded = self.proof.outcome(self.dtype)
-        values = len(self.proof.analysis.universe(program.output))
+        values = len(self.proof.facts.universe(program.output))
         return (
             Claim(
                 "program",
@@ -117,8 +116,8 @@ class ProgramCertificate(Certificate):
         return {
             "target": self.target,
             "tokens": program.max_length,
-            "vocabulary": list(map(str, program.tokens)),
-            "values": len(self.proof.analysis.universe(program.output)),
+            "vocabulary": words_of(program.tokens),
+            "values": len(self.proof.facts.universe(program.output)),
             "causal": program.causal,
             "zero_error": self.zero_error,
             "kind": str(self.kind),
@@ -151,15 +150,18 @@ def _listed(tokens: tuple[Value, ...]) -> str:
 def certify_program(
     blueprint: ProgramBlueprint,
     program: Program,
+    witness: Witness,
     dtype: object = "float64",
     target: str = TABLES,
 ) -> ProgramCertificate:
-    """Prove a blueprint against a program, from weights and tables alone; ``target`` says whose.
+    """Prove a blueprint against a program, from weights and tables; ``target`` says whose these are.
+
+    The witness is what somebody claims of the program; it is checked, and may be refused.
 
     Raises:
         CertificationError: with the expression at which the proof fails.
     """
-    proof = Proof(blueprint, program)
+    proof = Proof(blueprint, program, witness)
     proof.outcome()
     proof.outcome(dtype)
     digest = program_digest(blueprint, program)

@@ -32,7 +32,7 @@ from exactformer.programs.proof.arithmetic import (
 )
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.state import Held, Root, State
-from exactformer.programs.sets import Flags, Integers
+from exactformer.programs.witness import Flags, Integers
 
 MOST_TOGETHER = 4_000_000
 """Numbers in a table of cases and directions."""

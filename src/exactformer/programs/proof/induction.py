@@ -19,12 +19,12 @@ from exactformer.core.formats import FloatFormat
 from exactformer.core.matrix import Matrix
 from exactformer.core.words import at_least, at_most
 from exactformer.errors import CertificationError
-from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.program import IndicesNode, Program, TokensNode
 from exactformer.programs.proof.arithmetic import NEVER, Arithmetic, Array, up
 from exactformer.programs.proof.attention import prove_head
 from exactformer.programs.proof.cases import cases_of
+from exactformer.programs.proof.facts import Facts
 from exactformer.programs.proof.feed_forward import prove_feed_forward
 from exactformer.programs.proof.shapes import check_program_shapes
 from exactformer.programs.proof.state import State
@@ -49,7 +49,7 @@ class Outcome:
 def prove_program(
     blueprint: ProgramBlueprint,
     program: Program,
-    analysis: Analysis,
+    facts: Facts,
     target: FloatFormat | None = None,
 ) -> Outcome:
     """Prove that decoded outputs are the program's, in exact arithmetic or in a format.
@@ -60,7 +60,7 @@ def prove_program(
     check_program_shapes(blueprint, program)
     if in_order(program.tokens) != list(program.tokens):
         raise CertificationError("the vocabulary of the program is not in order")
-    state = State(blueprint, analysis, Arithmetic(target))
+    state = State(blueprint, facts, Arithmetic(target))
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         written = _writers(blueprint, state)
         for number in written.get((-1, None), []):
@@ -128,7 +128,7 @@ def _prove_embedding(state: State, number: int) -> None:
     radius = radius + extra + _added(state, tokens, places)
     last = len(tokens) - blueprint.beginning
     own, other = tokens[:last], places[blueprint.beginning :]
-    node = None if root is None else state.analysis.nodes[root[0]]
+    node = None if root is None else state.facts.nodes[root[0]]
     image = state.image(register)
     if isinstance(node, IndicesNode):
         own, other = other, own
@@ -167,7 +167,7 @@ def _prove_output(state: State, program: Program) -> tuple[float, float]:
     reading = state.read(state.blueprint.readout)
     roots = [part.root for part in reading.parts]
     cases = cases_of(state, roots, program.output, None)
-    universe = state.analysis.universe(program.output)
+    universe = state.facts.universe(program.output)
     rows = len(reading.terms)
     if rows != (1 if program.numerical else len(universe)):
         raise CertificationError(f"the model reads out {rows} numbers, not {len(universe)}")

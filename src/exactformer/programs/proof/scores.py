@@ -26,8 +26,7 @@ from exactformer.programs.proof.arithmetic import (
     up,
 )
 from exactformer.programs.proof.state import Read, Reading, Root, State
-from exactformer.programs.selectors import Literal
-from exactformer.programs.sets import Flags
+from exactformer.programs.witness import Flags, Literal
 
 MOST_SCORES = 40_000_000
 """Scores of one table."""
@@ -54,7 +53,7 @@ class HeadScores:
 
     def __init__(self, state: State, head: ProjectedHead, name: str) -> None:
         self.state, self.name = state, name
-        self.analysis, self.arithmetic = state.analysis, state.arithmetic
+        self.facts, self.arithmetic = state.facts, state.arithmetic
         self.queries, self.keys = state.read(head.query), state.read(head.key)
 
     def _refusal(self, why: str) -> CertificationError:
@@ -164,10 +163,10 @@ class HeadScores:
         """Return which values of query and key the literals accept, by pairs of roots."""
         found: dict[tuple[Root, Root], Flags] = {}
         for literal in literals:
-            accepts = self.analysis.accepted(literal).T
+            accepts = self.facts.accepted(literal).T
             if accepts.all():
                 continue
-            key, query = self.analysis.roots(literal)
+            key, query = self.facts.roots(literal)
             pair = self._root(query), self._root(key)
             if (accepts == accepts[:, :1]).all():
                 pair, accepts = (pair[0], None), accepts[:, :1]
@@ -177,7 +176,7 @@ class HeadScores:
         return found
 
     def _root(self, node: int) -> Root:
-        return None if len(self.analysis.universe(node)) == 1 else (node, None)
+        return None if len(self.facts.universe(node)) == 1 else (node, None)
 
     def _table(
         self, query: Read | None, key: Read | None, of_query: Root, of_key: Root

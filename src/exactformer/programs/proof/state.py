@@ -10,7 +10,6 @@ import numpy as np
 
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint, Register
 from exactformer.programs.program import WidthNode
 from exactformer.programs.proof.arithmetic import (
@@ -25,7 +24,8 @@ from exactformer.programs.proof.arithmetic import (
     times,
     up,
 )
-from exactformer.programs.sets import Integers
+from exactformer.programs.proof.facts import Facts
+from exactformer.programs.witness import Integers
 
 Root = tuple[int, int | None] | None
 """What a register's code is a function of: a node, one term of a width, or, None, nothing."""
@@ -93,10 +93,8 @@ class Reading:
 class State:
     """Registers of a blueprint: when they are written, and, once that is proven, what they hold."""
 
-    def __init__(
-        self, blueprint: ProgramBlueprint, analysis: Analysis, arithmetic: Arithmetic
-    ) -> None:
-        self.blueprint, self.analysis, self.arithmetic = blueprint, analysis, arithmetic
+    def __init__(self, blueprint: ProgramBlueprint, facts: Facts, arithmetic: Arithmetic) -> None:
+        self.blueprint, self.facts, self.arithmetic = blueprint, facts, arithmetic
         self.held: dict[int, Held] = {}
         self._owner: dict[int, tuple[int, int]] = {}
         self._claims: dict[int, tuple[Array, Array]] = {}
@@ -113,11 +111,11 @@ class State:
     def name(self, number: int) -> str:
         """Return what a register holds, in words."""
         register = self.blueprint.registers[number]
-        return "a constant" if register.node is None else self.analysis.names[register.node]
+        return "a constant" if register.node is None else self.facts.names[register.node]
 
     def name_of(self, node: int) -> str:
         """Return what a node is called."""
-        return self.analysis.names[node]
+        return self.facts.names[node]
 
     def register_at(self, direction: int) -> int | None:
         """Return the register that a direction belongs to."""
@@ -128,11 +126,11 @@ class State:
         """Return what the code of a register is a function of."""
         if register.node is None:
             return None
-        node = self.analysis.nodes[register.node]
+        node = self.facts.nodes[register.node]
         if isinstance(node, WidthNode):
-            single = len(self.analysis.terms(node.selector)) == 1
+            single = len(self.facts.terms(node.selector)) == 1
             return (register.node, None if single else register.term)
-        return (self.analysis.known[register.node].root, None)
+        return (self.facts.known[register.node].root, None)
 
     def values(self, root: Root) -> int:
         """Return how many values a root has."""
@@ -140,16 +138,16 @@ class State:
             return 1
         number, term = root
         if term is None:
-            return len(self.analysis.universe(number))
-        node = self.analysis.nodes[number]
+            return len(self.facts.universe(number))
+        node = self.facts.nodes[number]
         assert isinstance(node, WidthNode)
-        return len(self.analysis.term_widths(node.selector, term))
+        return len(self.facts.term_widths(node.selector, term))
 
     def image(self, register: Register) -> Integers:
         """Return, for every value of the root, the row of the register's codes."""
         if register.node is None or register.term is not None:
             return np.arange(self.values(self.root(register)))
-        return self.analysis.known[register.node].image
+        return self.facts.known[register.node].image
 
     def claimed(self, number: int) -> tuple[Array, Array]:
         """Return the codes that a register is meant to hold, and how far off they are in float64."""
@@ -236,14 +234,12 @@ class State:
         """Return what the rows of a register's codes are the values of."""
         if register.node is None:
             return None
-        if not register.node < len(self.analysis.nodes):
+        if not register.node < len(self.facts.nodes):
             raise CertificationError(f"a register names node {register.node}, which is not there")
-        node = self.analysis.nodes[register.node]
+        node = self.facts.nodes[register.node]
         if register.term is None:
             return (register.node, None)
-        if not isinstance(node, WidthNode) or register.term >= len(
-            self.analysis.terms(node.selector)
-        ):
+        if not isinstance(node, WidthNode) or register.term >= len(self.facts.terms(node.selector)):
             raise CertificationError(f"a register names term {register.term} of a node without it")
         return (register.node, register.term)
 

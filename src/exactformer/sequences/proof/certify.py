@@ -158,7 +158,7 @@ class SequenceCertificate(Certificate):
         bound = self._bound(error)
         parts = ", ".join(f"{name} {at_most(value, 4)}" for name, value in bound.parts.items())
         total = at_most(bound.total, 4) + (f" ({parts})" if len(bound.parts) > 1 else "")
-        text = f"{bound.norm} ≤ {total}, for the modulus of continuity that is given"
+        text = f"{bound.norm} ≤ {total}"
         if error.estimated:
             text = f"{bound.norm} about {total}; the modulus was estimated, so this is no bound"
         return Claim("distance", text, bound.kind)

@@ -17,13 +17,13 @@ sup ‖f‖_p is given; where there is nothing but a table, it is the largest no
 the way to the nearest class: half a cell, and up to n − 1 cells more for columns to become different.
 
 Every number is rounded up. The modulus, and the norms of f where they are known, are taken as they are
-stated (:class:`Stated`): a bound is proven *for them*, and a file may state what it likes.
+stated (:class:`Stated`): a bound is proven *for them*, it names them, and where a file states them it is *stated by the file*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, comb, factorial, frexp, inf, isfinite, ldexp
 from typing import TypeAlias
@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 
 from exactformer.algebra.rational import to_float
 from exactformer.core.certificate import Bound, Kind
-from exactformer.core.header import rational, rational_text
+from exactformer.core.header import MOST_FLOAT, rational, rational_text
 from exactformer.core.upper import Upper, float_above
 from exactformer.errors import FileFormatError, InputError
 from exactformer.sequences.blueprint import SequenceBlueprint
@@ -41,6 +41,8 @@ from exactformer.sequences.grid import Grid, GridTable, exact
 from exactformer.sequences.proof.softness import Softness
 
 Modulus: TypeAlias = "Callable[[float], float] | float | Fraction"
+SOURCE = "modulus source"
+"""The entry of the metadata that every file gets when it is read: it took for granted what it states."""
 OFFSETS = {"centre": Fraction(1, 2), "corner": Fraction(0)}
 """Where in its cell a map is sampled, from the lower corner to the upper."""
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -57,6 +59,17 @@ class SequenceErrorBound:
     leakage: float
     estimated: bool
     """Whether the modulus was estimated from samples; then this is an estimate, not a bound."""
+    given: str = ""
+    """What is taken for granted of the map, in words and numbers."""
+    stated: bool = False
+    """Whether a file took it for granted, rather than the one who asks."""
+
+    @property
+    def kind(self) -> Kind:
+        """How the bound is known."""
+        if self.stated:
+            return Kind.STATED
+        return Kind.ESTIMATED if self.estimated else Kind.PROVEN
 
     @property
     def total(self) -> float:
@@ -76,8 +89,8 @@ class SequenceErrorBound:
         return Bound(
             float(self._sum() + rounded),
             {name: value for name, value in parts.items() if value},
-            f"d_{self.p:g}(f, model){words}",
-            Kind.ESTIMATED if self.estimated else Kind.PROVEN,
+            f"d_{self.p:g}(f, model){words}" + (f" given {self.given}" if self.given else ""),
+            self.kind,
         )
 
     def _sum(self) -> Upper:
@@ -94,6 +107,20 @@ class Stated:
     largest: Fraction | None = None
     equal_norm: Fraction | None = None
     estimated: bool = False
+    by_file: bool = False
+    """Whether it was read from a file, which may state what it likes."""
+
+    def __str__(self) -> str:
+        """Return every number that is taken for granted."""
+        if isinstance(self.modulus, Fraction):
+            texts = [f"L = {_shown(self.modulus)}"]
+        else:
+            texts = [f"ω({_shown(h)}) = {_shown(value)}" for h, value in self.modulus]
+        if self.largest is not None:
+            texts.append(f"sup ‖f‖ = {_shown(self.largest)}")
+        elif self.equal_norm is not None:
+            texts.append(f"‖f‖ = {_shown(self.equal_norm)} on equal columns")
+        return ", ".join(texts)
 
     def to_metadata(self) -> dict[str, str]:
         """Return the entries of a blueprint's metadata that hold it."""
@@ -122,7 +149,8 @@ class Stated:
         else:
             modulus = _stated(text, "modulus")
         norms = (number("modulus largest"), number("modulus equal norm"))
-        return cls(modulus, p, *norms, estimated="modulus estimated" in metadata)
+        estimated, by_file = "modulus estimated" in metadata, SOURCE in metadata
+        return cls(modulus, p, *norms, estimated=estimated, by_file=by_file)
 
     def at(self, h: float) -> float:
         """Return ω at the nearest argument above that was stated; ω does not fall."""
@@ -173,7 +201,7 @@ def stated_error(
     stated = Stated.of(blueprint.metadata)
     if stated is None:
         return None
-    return bound_sequence_error(
+    error = bound_sequence_error(
         table,
         stated.modulus if isinstance(stated.modulus, Fraction) else stated.at,
         stated.p,
@@ -183,6 +211,7 @@ def stated_error(
         stated.estimated,
         stated.equal_norm,
     )
+    return replace(error, given=str(stated), stated=stated.by_file)
 
 
 def sample_of(blueprint: SequenceBlueprint) -> str:
@@ -324,7 +353,7 @@ def modulus_at(modulus: Modulus, h: Upper | float) -> Upper:
     if callable(modulus):
         value = float(modulus(float(h)))
     else:
-        stated = float(modulus)
+        stated = to_float(modulus) if isinstance(modulus, Fraction) else float(modulus)
         usable = isfinite(stated) and stated >= 0
         value = float(Upper(float_above(exact(modulus))) * h) if usable else stated
     if not (isfinite(value) and value >= 0):
@@ -344,8 +373,16 @@ def _modulus_text(modulus: Fraction | tuple[tuple[Fraction, Fraction], ...]) -> 
     return " ".join(f"{rational_text(h)}:{rational_text(value)}" for h, value in modulus)
 
 
+def _shown(number: Fraction) -> str:
+    """Return a number as it is, where that is short, or rounded to six digits."""
+    text = str(number)
+    return text if len(text) <= 12 else f"{to_float(number):.6g}"
+
+
 def _stated(text: str, name: str) -> Fraction:
     number = rational(text, name)
     if number < 0:
         raise FileFormatError(f"{name} is negative: {text[:40]!r}")
+    if number >= MOST_FLOAT:
+        raise FileFormatError(f"{name} is beyond float64: {text[:40]!r}")
     return number

@@ -237,7 +237,7 @@ class _Way:
             if register.node is None or (register.term is not None and register.node in several):
                 continue
             name = self.model.program.names[register.node]
-            universe = self.model.certificate.proof.analysis.universe(register.node)
+            universe = self.model.certificate.proof.facts.universe(register.node)
             codes = register.steps.floats()[: len(universe)].cumsum(axis=0)
             is_whole = len({tuple(code) for code in codes.tolist()}) == len(universe)
             if name in self.held or not is_whole or not set(register.directions) <= self.written:
