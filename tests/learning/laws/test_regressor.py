@@ -59,7 +59,7 @@ def test_the_model_is_certified_and_agrees_on_the_data(regressor, tmp_path):
     bound = regressor.model_.certificate.bound(regressor.model_.dtype)
     np.testing.assert_allclose(values, regressor.predict(X), atol=float(bound) + 1e-11)
     regressor.model_.save(tmp_path / "law.safetensors")
-    again = load(tmp_path / "law.safetensors")
+    again = load(tmp_path / "law.safetensors", executor="fused")
     np.testing.assert_array_equal(again(X).detach().numpy(), values)
 
 
@@ -139,7 +139,7 @@ def test_only_a_name_that_no_formula_can_hold_gets_an_alias(names, variables, tm
     assert fitted.renamed_ == {v: n for v, n in zip(variables, names, strict=True) if v != n}
     assert Polynomial.parse(fitted.formula_, variables).variables == tuple(variables)
     fitted.model_.save(tmp_path / "law.safetensors")
-    read = load(tmp_path / "law.safetensors")
+    read = load(tmp_path / "law.safetensors", executor="fused")
     assert (read.columns, read.variables) == (tuple(names), tuple(variables))
     assert read.outputs == ("Energy (J)",)
     turned = frame[names[::-1]]
