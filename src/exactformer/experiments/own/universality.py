@@ -124,7 +124,9 @@ def _compiled(
     powers = to_powers([Fraction(c) for c in expansion.coefficients[:, 0].tolist()])
     local = Polynomial.from_terms({(s,): a for s, a in enumerate(powers)})
     exact = local.composed([-Fraction(centre) / Fraction(half)], [1 / Fraction(half)])
-    model = compile(exact, domain=[interval], construction="chebyshev").to(device)
+    model = compile(
+        exact, domain=[interval], construction="chebyshev", executor="fused", device=device
+    )
     x = centre + half * check_points(1)
     error = np.abs(model(torch.from_numpy(x).to(device)).cpu().numpy() - here.at(x)[:, 0]).max()
     bound = model.certificate.bound(model.dtype, model.executor)
