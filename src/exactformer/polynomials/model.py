@@ -527,7 +527,9 @@ def _surface(blueprint: Blueprint) -> list[list[float]]:
     domain, axes = blueprint.domain, range(len(blueprint.variables))
     nearest = [to_float(domain.offset(j)) for j in axes]
     if not all(map(isfinite, nearest)):
-        raise InputError("the centre of the domain is beyond float64, whose numbers are below 2^1024")
+        raise InputError(
+            "the centre of the domain is beyond float64, whose numbers are below 2^1024"
+        )
     rest = [to_float(domain.offset(j) - Fraction(nearest[j])) for j in axes]
     return [nearest, rest, [to_float(domain.extent(j)) for j in axes]] if nearest else []
 
