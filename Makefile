@@ -68,7 +68,7 @@ wheel: | $(BIN)/pip
 
 # Whether each extra can be installed by itself.
 extras: wheel
-	for extra in fast cluster interpretability onnx models studio postgres parquet reproduce; do \
+	for extra in cluster interpretability onnx models studio postgres parquet reproduce; do \
 		$(EMPTY) --dry-run "$$(echo .wheel/*.whl)[$$extra]" || exit 1; done
 
 # Pictures of pages of the studio, for its guide; NAMES="home map" takes some of them.
@@ -99,7 +99,6 @@ $(VENV)/.studio: $(VENV)/.core
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) --editable ".[bench]"
-	$(PIP) --no-deps "multivar_horner==3.1.0" # its pin, numpy < 2, would undo the others'; it runs with 2
 	@touch $@
 
 $(VENV)/.dev: EXTRAS := [dev,docs]

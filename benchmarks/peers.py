@@ -2,17 +2,14 @@
 
 A way is built once for a case and a float format, and then maps points ``(N, d)`` to values
 ``(N,)``. Every peer is given what helps it: points in chunks of the size that is fastest in a short
-trial, coordinates side by side, common subexpressions found beforehand. What it cannot do raises
-:class:`UnavailableError`, with the reason that the table prints.
+trial, coordinates side by side.
 """
 
 from __future__ import annotations
 
-import shutil
 import timeit
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from importlib.util import find_spec
 from itertools import groupby
 from operator import sub
 from typing import Any
@@ -27,18 +24,12 @@ TRIAL = 20_000
 """Points on which chunk sizes are tried."""
 
 
-class UnavailableError(Exception):
-    """This way cannot be built for this case; the message says why."""
-
-
 @cache
-def compiled(case: Case, dtype: str = "float64") -> Any:
-    """Return the model of a case as it is compiled by default: certified once, whatever runs it."""
-    import torch
-
+def compiled(case: Case) -> Any:
+    """Return the model of a case: certified once, whatever runs it."""
     import exactformer as ef
 
-    return ef.compile(case.target, radius=case.radius, dtype=getattr(torch, dtype))
+    return ef.compile(case.target, radius=case.radius, executor="fused")
 
 
 def exactformer(case: Case, dtype: str, executor: str = "fused") -> Evaluate:
@@ -48,7 +39,7 @@ def exactformer(case: Case, dtype: str, executor: str = "fused") -> Evaluate:
     from exactformer.polynomials.model import PolynomialModel
     from exactformer.polynomials.proof.certify import Proof
 
-    proven = compiled(case, dtype)
+    proven = compiled(case)
     model = PolynomialModel(
         proven.blueprint, Proof(proven.certificate), getattr(torch, dtype), executor=executor
     )
@@ -60,34 +51,14 @@ def literal(case: Case, dtype: str) -> Evaluate:
     return exactformer(case, dtype, "literal")
 
 
-def scikit_learn(case: Case, dtype: str, order: str = "C") -> Evaluate:
+def scikit_learn(case: Case, dtype: str) -> Evaluate:
     """All monomials up to the degree, then a dot product with the coefficients."""
     from sklearn.preprocessing import PolynomialFeatures
 
-    features = PolynomialFeatures(case.size[1], order=order).fit(np.zeros((1, case.size[0])))
+    features = PolynomialFeatures(case.size[1]).fit(np.zeros((1, case.size[0])))
     terms = case.target.terms()
     weights = np.array([float(terms.get(tuple(p), 0)) for p in features.powers_], dtype)
     return chunked(lambda points: features.transform(points) @ weights, case, dtype)
-
-
-def scikit_learn_by_columns(case: Case, dtype: str) -> Evaluate:
-    """The same with ``order="F"``, which lets it write one monomial after the other."""
-    return scikit_learn(case, dtype, "F")
-
-
-def lambdify(case: Case, dtype: str) -> Evaluate:
-    """SymPy's own translation to NumPy, common subexpressions shared.
-
-    Python cannot compile a sum of thousands of terms at once (it recurses into it), so that long
-    ones are translated in parts.
-    """
-    import sympy
-
-    symbols = sympy.symbols(case.target.variables)
-    terms = sympy.Add.make_args(case.target.to_sympy())
-    parts = [sympy.Add(*terms[i : i + 500]) for i in range(0, len(terms), 500)]
-    function = sympy.lambdify(symbols, parts, "numpy", cse=True)
-    return chunked(lambda points: sum(function(*np.ascontiguousarray(points.T))), case, dtype)
 
 
 def recurrence(case: Case, dtype: str) -> Evaluate:
@@ -112,58 +83,13 @@ def recurrence(case: Case, dtype: str) -> Evaluate:
     return chunked(evaluate, case, dtype)
 
 
-def power_sums(case: Case, dtype: str) -> Evaluate:
-    """torch, the plain formula on the same directions: t = x Fᵀ, then b + Σ_s t^s β_s."""
-    import torch
-
-    from exactformer.algebra.ridge import ridge_form
-    from exactformer.algebra.ridge.form import floats
-
-    form = ridge_form(case.target)
-    number = getattr(torch, dtype)
-    F = torch.from_numpy(floats(form.directions, (form.width, len(form.variables)))).to(number)
-    beta = torch.from_numpy(floats(form.beta, (form.width, form.degree))).to(number)
-    bias = float(form.constant)
-
-    def evaluate(points: np.ndarray) -> np.ndarray:
-        t = torch.from_numpy(points) @ F.T
-        power, value = t, bias + t @ beta[:, 0]
-        for s in range(1, form.degree):
-            power = power * t
-            value = value + power @ beta[:, s]
-        return value.numpy()
-
-    return chunked(evaluate, case, dtype)
-
-
-def multivar_horner(case: Case, dtype: str) -> Evaluate:
-    """A Horner factorisation compiled to C; takes one point at a time, in float64."""
-    if find_spec("multivar_horner") is None:
-        raise UnavailableError("multivar_horner is not installed")
-    if dtype != "float64":
-        raise UnavailableError("multivar_horner computes in float64 only")
-    if not (shutil.which("gcc") or shutil.which("cc")):
-        raise UnavailableError("multivar_horner needs a C compiler")
-    from multivar_horner import HornerMultivarPolynomial
-
-    terms = case.target.terms()
-    coefficients = np.array([[float(c)] for c in terms.values()])
-    exponents = np.array(list(terms), dtype=np.uint32)
-    horner = HornerMultivarPolynomial(coefficients, exponents)
-    return lambda points: np.array([horner(point) for point in points])
-
-
 PEERS: dict[str, Callable[[Case, str], Evaluate]] = {
-    "exactformer": exactformer,
+    "literal": literal,
+    "fused": exactformer,
     "scikit-learn": scikit_learn,
-    "scikit-learn, order F": scikit_learn_by_columns,
-    "sympy.lambdify": lambdify,
     "NumPy recurrence": recurrence,
-    "torch power sums": power_sums,
-    "multivar_horner": multivar_horner,
-    "literal module": literal,
 }
-"""Ours first; ratios are to it."""
+"""Ours first."""
 
 
 def chunked(evaluate: Evaluate, case: Case, dtype: str) -> Evaluate:

@@ -93,7 +93,7 @@ def costs(case: Case) -> Row:
 
     blueprint, compiling = _stage("compile", build)
     proof, certifying = _stage("certify", lambda: prove(blueprint, target))
-    model = PolynomialModel(blueprint, proof)
+    model = PolynomialModel(blueprint, proof, executor="fused")
     _, evaluating = _stage("evaluate", lambda: model(points))
     again = [_stage("evaluate", lambda: model(points))[1]["evaluate s"] for _ in range(ROUNDS)]
     return compiling | certifying | evaluating | {"evaluate s": min(again)}

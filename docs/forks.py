@@ -1,8 +1,7 @@
 """An interpreter that has imported what most scripts of the site need, and forks for each of them.
 
-A fresh interpreter spends two seconds on importing torch and forgetting it; a fork spends none. Models
-are run too, by tokens and by terms: that compiles the kernels, with which tests and pages would each
-begin otherwise. The arguments are sockets, by their numbers, and modules to import instead of the
+A fresh interpreter spends two seconds on importing torch and forgetting it; a fork spends none. The
+arguments are sockets, by their numbers, and modules to import instead of the
 usual ones. One process answers each socket: a line is a job, the arguments of ``python``, a folder,
 and files for the two outputs; the answer is an exit code.
 """
@@ -23,7 +22,7 @@ from typing import TextIO
 NEEDED = """torch torch._dynamo scipy.optimize scipy.stats sympy flint pandas sklearn.base
 matplotlib.figure typer.rich_utils typer._adapters rich.markdown exactformer.cli.app
 exactformer.learning.laws.regressor exactformer.polynomials.compile exactformer.sequences.compile
-exactformer.couplings.compile numba transformers.models.llama.modeling_llama"""
+exactformer.couplings.compile transformers.models.llama.modeling_llama"""
 
 
 def main() -> None:
@@ -32,9 +31,6 @@ def main() -> None:
     modules = sys.argv[1 + len(sockets) :]
     for name in modules or NEEDED.split():
         import_module(name)
-    if not modules:
-        for formula, point in (("x", [0.5]), ("x y", [0.5, 0.5])):
-            import_module("exactformer").compile(formula)(point)
     gc.freeze()  # a fork that looks for garbage among these would copy their memory
     for number in sockets:
         if not os.fork():

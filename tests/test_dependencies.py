@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "exactformer"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LIBRARY_EXTRAS = (
-    *("fast", "cluster", "interpretability", "onnx", "models", "parquet", "reproduce", "studio"),
+    *("cluster", "interpretability", "onnx", "models", "parquet", "reproduce", "studio"),
     "postgres",
 )
 

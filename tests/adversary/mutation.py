@@ -153,8 +153,6 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             *_ROUNDING,
             _SEARCH,
         ),
-        "polynomials/proof/monomial_rounding.py": ("polynomials/run/test_monomial_run.py", _SEARCH),
-        "polynomials/proof/horner_rounding.py": ("polynomials/proof/test_horner_rounding.py",),
         "polynomials/proof/softmax_symbolic.py": (*_SOFTMAX, _SEARCH),
         "polynomials/proof/softmax_error.py": (*_SOFTMAX, _SEARCH),
         "core/domain.py": (

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from exactformer.core.layers import RELU, Rule
 from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.run.halving import halving_sum
 from exactformer.polynomials.run.literal import rounded_weights
 
 
@@ -70,10 +71,8 @@ def run_shuffled(blueprint: Blueprint, x: Tensor, rng: random.Random) -> Tensor:
             for i in range(n)
         ]
         stream = _plus(stream, added, x, rng)
-    beta, bias = weights["readouts.0.beta"], weights["readouts.0.bias"][0, 0]
-    places = [(i, r) for i in range(n) for r in range(w) if beta[i, r] != 0]
-    terms = [stream[:, i, r] * beta[i, r] for i, r in places]
-    return _any([*terms, bias.expand(len(x))], x, rng)
+    terms = stream * weights["readouts.0.beta"]
+    return halving_sum(halving_sum(terms)) + weights["readouts.0.bias"][0, 0]
 
 
 def _plus(stream: Tensor, added: list[list[list[Tensor]]], x: Tensor, rng: random.Random) -> Tensor:

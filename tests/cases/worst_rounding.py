@@ -120,10 +120,8 @@ def embedded(on: Arithmetic, blueprint: Blueprint, x: Sequence[Fraction]) -> lis
     return stream
 
 
-def run_in(
-    arithmetic: Arithmetic, blueprint: Blueprint, x: Sequence[Fraction], any_order: bool = True
-) -> fmpq:
-    """Run a blueprint; the readout in the worst order, or as a module adds it up."""
+def run_in(arithmetic: Arithmetic, blueprint: Blueprint, x: Sequence[Fraction]) -> fmpq:
+    """Run a blueprint, every sum in the worst order but the readout's, which has its tree."""
     on, n, w = arithmetic, blueprint.tokens, blueprint.width
     stream = embedded(on, blueprint, x)
     for block in blueprint.blocks:
@@ -161,8 +159,6 @@ def run_in(
     for i, dimension, value in readout.beta:
         terms[i][dimension] = on.times(on.weight(value), stream[i][dimension])
     bias = on.weight(readout.bias)
-    if any_order:
-        return on.sum([bias, *(term for row in terms for term in row)])
     return on.plus(on.tree([on.tree(row) for row in terms]), bias)
 
 

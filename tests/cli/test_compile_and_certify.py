@@ -21,7 +21,7 @@ def test_compile_shows_the_certificate_and_saves_the_model(call, tmp_path):
         "155 free, 259 non-zeros in all",
         "every token selects itself everywhere (margin ≥",
         "all 7 coefficients agree exactly, error zero",
-        "rounding ≤ fused literal",
+        "rounding ≤ literal fused",
         "✓ float64",
         "✓ float32",
         "✓ bfloat16",

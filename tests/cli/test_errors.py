@@ -64,7 +64,7 @@ COMPILE = {
     "an unknown executor": (
         ["compile", "x", "--executor", "magic"],
         "InputError",
-        "--executor magic; .*fused, literal",
+        "--executor magic; .*literal, fused",
     ),
     "an unknown format": (
         ["compile", "x", "--dtype", "int8"],

@@ -11,6 +11,7 @@ SAID = {
     "compile_and_use": ["float64", "gradient"],
     "couple_tokens": ["3 singular values", "truncation", "head_dim 3: measured"],
     "look_inside": ["block 1 scores", "output"],
+    "train_until_proven": ["Verdict: agrees", "512 right, 0 wrong, 0 undecided"],
 }
 
 

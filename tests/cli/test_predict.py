@@ -109,7 +109,7 @@ def test_json_says_what_was_done(call, law, tmp_path, expected):
     assert told["values"] == expected.tolist()
     assert told["points"] == 500
     assert told["outside"] == 0
-    assert told["bound"] == ef.certify(law).bound("float64", "fused")
+    assert told["bound"] == ef.certify(law).bound("float64", "literal")
     saved = call("predict", law, "-o", tmp_path / "v.npy", "--json", stdin=csv_text(POINTS)).json
     assert "values" not in saved
     assert saved["saved"] == [str(tmp_path / "v.npy")]

@@ -4,15 +4,12 @@ import pytest
 
 from exactformer.experiments import find, names, reproduce
 
-# One of every source; the others are left to the long run.
-QUICK = {"fang-figure-3", "jiang-figure-4", "universality", "yun-softmax"}
 
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in names()],
-)
-def test_the_claims_direction_holds_at_smoke_scale(name, tmp_path):
+@pytest.mark.training
+@pytest.mark.parametrize("name", names())
+def test_every_experiment_runs_at_smoke_scale_and_its_statements_hold(name, tmp_path, monkeypatch):
+    """Ten seconds each, two minutes together; data that are absent are made up in the same form."""
+    monkeypatch.delenv("EXACTFORMER_DATA", raising=False)
     result = reproduce(name, scale="smoke", jobs=1, out=tmp_path)
     assert result.statements, "an experiment says what its claim is"
     assert result.broken == []

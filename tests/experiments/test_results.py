@@ -215,3 +215,19 @@ def test_the_words_in_a_stored_result_are_those_that_follow_from_it(path):
     assert stored["verdict"] == read.verdict
     assert stored["why"] == read.why
     assert stored["statements"] == read.statements
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fang-figure-2",
+        "fang-figure-3",
+        "fang-table-1",
+        "jiang-mixing",
+        "jiang-table-1",
+        "jiang-table-2",
+    ],
+)
+def test_figures_of_stored_results_can_be_drawn_again(name):
+    """At full scale published values are drawn, too."""
+    assert load(RESULTS / f"{name}.json", find(name)).figure().axes

@@ -113,8 +113,6 @@ def _certified(subject: Any, certificate: Certificate) -> Iterator[tuple[str, st
     match certificate:
         case PolynomialCertificate():
             yield from _bounds(certificate, certificate.executors)
-            if "fused" in certificate.executors:
-                yield from _bounds(certificate, ("fused",), any_order=True)
         case ProgramCertificate():
             yield from _bounds(certificate, ("literal",))
             yield from _registers(certificate)
@@ -134,13 +132,10 @@ def _claims(certificate: Certificate) -> Iterator[tuple[str, str]]:
         yield "claims", refusal(error)
 
 
-def _bounds(
-    certificate: Certificate, executors: tuple[str, ...], **options: bool
-) -> Iterator[tuple[str, str]]:
-    more = "".join(f", {name.replace('_', ' ')}" for name in options)
+def _bounds(certificate: Certificate, executors: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for dtype, executor in product(FORMATS, executors):
-        question = f"bound, {dtype}, {executor}{more}"
-        yield question, told(lambda d=dtype, e=executor: certificate.bound(d, e, **options).hex())
+        question = f"bound, {dtype}, {executor}"
+        yield question, told(lambda d=dtype, e=executor: certificate.bound(d, e).hex())
 
 
 def _registers(certificate: ProgramCertificate) -> Iterator[tuple[str, str]]:

@@ -32,9 +32,7 @@ SEARCHED = {
     "x^2 y z; x + y + z": 1, "x^3 - 3 x y^2": 3, "x1 x2 + x3 x4": 1,
 }  # fmt: skip
 SQUARES = (3, 4, 5, 6, 16)
-"""Numbers of variables whose lattice of degree 2 has 6, 10, 15, 21 and 136 tokens: sums of up to 8, 17
-and 128 terms, and of more, are added up in different ways.
-"""
+"""Numbers of variables whose lattice of degree 2 has 6, 10, 15, 21 and 136 tokens."""
 POWERS = (7, 8, 16)
 """Degrees whose lattice in two variables has 8, 9 and 17 tokens."""
 BASES = (1, 4, 7, 10, 11, 13, 15, 17, 18, 23, 25, 27, 31, 38)
@@ -109,7 +107,8 @@ def _case(
     options = {"directions": "tailored", **options}
     searched = ["ridge search"] * (options["directions"] == "auto")
     name = ", ".join([*searched, called or text, *map(_shown, options, options.values())])
-    return Case(name, partial(ef.compile, text, **options), executors, dtypes, stored, slow=slow)
+    make = partial(ef.compile, text, executor=executors[0], **options)
+    return Case(name, make, executors, dtypes, stored, slow=slow)
 
 
 def _shown(option: str, value: Any) -> str:
@@ -129,4 +128,7 @@ def _of_base(
 ) -> PolynomialModel:
     blueprint, target, _ = base(index)
     assert target is not None
-    return proven_model(blueprint, prove(blueprint, target), dtype, executor=executor)
+    proof = prove(blueprint, target)
+    return proven_model(
+        blueprint, proof, dtype, executor=executor or proof.certificate.executors[-1]
+    )

@@ -45,7 +45,7 @@ def test_an_onnx_file_says_what_it_is(tmp_path: Path) -> None:
     assert told["target"] == "x^3 + x y"
     assert told["variables"] == "x, y"
     assert told["domain"] == str(model.blueprint.domain)
-    assert float(told["bound"]) == model.certificate.bound("float32", "literal", any_order=True)
+    assert float(told["bound"]) == model.certificate.bound("float32", "literal")
     assert (told["executor"], told["dtype"], told["outside"]) == ("literal", "float32", "nan")
     assert told["version"] == ef.__version__
     assert told["blueprint_digest"] == model.certificate.blueprint_digest
@@ -113,16 +113,16 @@ def test_bfloat16_is_refused_where_nothing_computes_in_it() -> None:
 
 @pytest.mark.parametrize("make", [f for _, f in exporting.FORMATS.values()])
 def test_unknown_executors_are_refused(make: Any) -> None:
-    with pytest.raises(InputError, match="'fused' or 'literal' only"):
+    with pytest.raises(InputError, match="'literal' or 'fused' only"):
         make(model_of("constant"), "quantum")
 
 
-def ten_lines() -> Any:
+def lines_of_numpy() -> Any:
     """The function that the guide prints, as it prints it."""
     (code,) = re.findall(
         r"```python title=\"evaluate\.py\"\n(.*?)```", GUIDE.read_text(), re.DOTALL
     )
-    assert len(code.strip().splitlines()) <= 10
+    assert len(code.strip().splitlines()) <= 16
     scope: dict[str, Any] = {}
     exec(code, scope)
     return scope["evaluate"]
@@ -130,16 +130,16 @@ def ten_lines() -> Any:
 
 @pytest.mark.spread(4)
 @pytest.mark.parametrize("name", FUSED)
-def test_ten_lines_of_numpy_evaluate_the_arrays(name: str) -> None:
-    evaluate = ten_lines()
+def test_a_few_lines_of_numpy_evaluate_the_arrays(name: str) -> None:
+    evaluate = lines_of_numpy()
     for dtype in (torch.float64, torch.float32, torch.float16):
-        model = model_of(name, dtype=dtype)
+        model = model_of(name, dtype=dtype, executor="fused")
         x = inner_points(model, 40)
         with np.load(io.BytesIO(exporting.npz_file(model)), allow_pickle=False) as stored:
             values = evaluate(stored, x)
             bound = float(stored["bound"])
         assert values.dtype == np.promote_types(x.dtype, np.float32)
-        assert bound == model.certificate.bound(dtype, "fused", any_order=True)
+        assert bound == model.certificate.bound(dtype, "fused")
         assert worst_error(model, x, values) <= bound
 
 
@@ -162,7 +162,7 @@ def test_literal_arrays_are_every_matrix_by_path() -> None:
 )
 def test_exported_programs_agree_on_any_batch(executor: str, outside: str) -> None:
     model = model_of("vector", executor=executor, outside=outside)
-    bound = model.certificate.bound("float64", executor, any_order=True)
+    bound = model.certificate.bound("float64", executor)
     x = torch.from_numpy(inner_points(model, 7))
     batch = torch.export.Dim("batch")
     program = torch.export.export(model, (x,), dynamic_shapes=({0: batch},))
@@ -224,11 +224,3 @@ def test_the_name_of_an_onnx_file_ends_with_onnx(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.txt: the name of an ONNX file ends with \.onnx"):
         ef.compile("x^2").to_onnx(tmp_path / "a.txt")
     assert not list(tmp_path.iterdir())
-
-
-def test_an_export_that_is_much_less_accurate_than_the_model_says_so() -> None:
-    model = ef.compile("x^12 y^12", domain=[(-1, 1)] * 2, dtype="float32")
-    assert model.certificate.bound() <= 1e-3 * model.certificate.scale
-    with pytest.warns(UserWarning, match=r"certified error of this export is .* of max"):
-        arrays = model.to_numpy()
-    assert arrays["bound"] > 1e-3 * model.certificate.scale

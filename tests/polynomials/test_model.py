@@ -256,7 +256,7 @@ def test_an_unknown_precision_counts_as_reduced(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_model_moved_to_a_format_without_a_bound_does_not_run() -> None:
     model = ef.compile("x^2 + 100000", radius=1)
-    with pytest.raises(RoundingError, match=r"no bound for fused in torch\.float16"):
+    with pytest.raises(RoundingError, match=r"no bound for literal in torch\.float16"):
         model.to(torch.float16)([0.5])
 
 
@@ -277,7 +277,7 @@ def test_bad_radii_are_refused(radius: object) -> None:
     [
         ({"construction": "magic"}, "choose one of scaled, paper"),
         ({"directions": "all"}, "choose one of auto"),
-        ({"executor": "quantum"}, "choose one of fused, literal"),
+        ({"executor": "quantum"}, "choose one of literal, fused"),
         ({"outside": "ignore"}, "choose one of raise"),
         ({"dtype": torch.int64}, "not one of float64"),
         ({"variables": "xy"}, "list of names"),
@@ -321,7 +321,7 @@ def test_the_order_of_variables_is_part_of_every_print() -> None:
 
 
 def test_a_printed_model_says_what_it_is() -> None:
-    assert str(ef.compile("x^2 - 1/3", radius=2)).splitlines() == [
+    assert str(ef.compile("x^2 - 1/3", radius=2, executor="fused")).splitlines() == [
         "PolynomialModel(",
         "  x^2 - 1/3",
         "  variables x; on ‖x‖ ≤ 2",
@@ -329,7 +329,7 @@ def test_a_printed_model_says_what_it_is() -> None:
         "  (transformer): FusedTransformer()",
         ")",
     ]
-    assert "run as every matrix (literal)" in str(ef.compile("x^2", executor="literal"))
+    assert "run as every matrix (literal)" in str(ef.compile("x^2"))
     wave = ef.compile(np.sin, domain=[(0, 1)], tolerance=1e-6)
     assert wave.variables == ("x",)
     assert "sin by a polynomial of degree" in str(wave)

@@ -148,7 +148,7 @@ def test_the_command_line_compiles_and_certifies(tmp_path: Path) -> None:
     assert made.exit_code == 0
     certificate = json.loads(made.stdout)["certificate"]
     assert certificate["zero_error"] is False
-    assert certificate["rounding"]["float64"]["executed"] <= 1e-6
+    assert certificate["rounding"]["float64"]["value"] <= 1e-6
     shown = runner.invoke(app, ["certify", str(file)])
     assert shown.exit_code == 0
     assert "truncation" in shown.stdout

@@ -1,4 +1,4 @@
-"""Points in pieces: nothing depends on how they are cut or who evaluates them."""
+"""Points in pieces: nothing depends on how they are cut."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from exactformer.errors import InputError, OutsideDomainError
 from exactformer.polynomials import model as compiled
 from exactformer.polynomials.proof.certify import Proof
 
-PIECE = 7
+PIECE, TOKENS = 7, 3
 
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Pieces of a few points, and more threads than this test process has."""
-    monkeypatch.setattr(compiled, "_PIECE_POINTS", PIECE)
+    monkeypatch.setattr(compiled, "_ENTRIES", PIECE * TOKENS)
     monkeypatch.setattr(compiled, "_CHECKED", 3)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
@@ -31,7 +31,9 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model() -> ef.PolynomialModel:
-    return ef.compile("x^3 - 2 x y + y^2; x y; x - 1/3", radius=2)
+    model = ef.compile("x^3 - 2 x y + y^2; x y; x - 1/3", radius=2, executor="fused")
+    assert model.blueprint.tokens == TOKENS
+    return model
 
 
 def points(count: int) -> Tensor:
@@ -98,7 +100,9 @@ def test_a_point_outside_is_named_by_its_place_among_all(model: ef.PolynomialMod
 def test_points_outside_are_marked_piece_by_piece(model: ef.PolynomialModel) -> None:
     x = points(4 * PIECE)
     x[PIECE + 1] *= 2
-    marking = compiled.PolynomialModel(model.blueprint, Proof(model.certificate), outside="nan")
+    marking = compiled.PolynomialModel(
+        model.blueprint, Proof(model.certificate), outside="nan", executor="fused"
+    )
     values = marking(x)
     missing = values.isnan().any(dim=1)
     assert missing.nonzero().flatten().tolist() == [PIECE + 1]
@@ -106,7 +110,9 @@ def test_points_outside_are_marked_piece_by_piece(model: ef.PolynomialModel) -> 
 
 
 def compiled_values(model: ef.PolynomialModel, x: Tensor) -> Tensor:
-    return compiled.PolynomialModel(model.blueprint, Proof(model.certificate), outside="allow")(x)
+    return compiled.PolynomialModel(
+        model.blueprint, Proof(model.certificate), outside="allow", executor="fused"
+    )(x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -221,7 +221,7 @@ REFUSED: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], str]] = {
     ),
     "the batch taken for tokens": (
         lambda x, ids: x.t().contiguous().view(len(ids), 4),
-        "from one input of the batch to another",
+        "from one input of the batch to another|cannot read the module",
     ),
     "a product over the batch": (lambda x, ids: x @ (x.mT @ x), "mixes the inputs|along the batch"),
     "the batch reversed": (lambda x, ids: x.flip(0), "aten.flip"),

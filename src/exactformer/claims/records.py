@@ -97,7 +97,7 @@ class Claim:
     @property
     def experiments(self) -> tuple[str, ...]:
         """The experiments that speak to it, each once."""
-        named = [one.result for one in (*self.conditions, *self.values)]
+        named = [one.result for one in self.conditions] + [one.result for one in self.values]
         return tuple(dict.fromkeys([*([self.experiment] if self.experiment else []), *named]))
 
     @property

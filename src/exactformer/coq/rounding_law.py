@@ -49,11 +49,12 @@ def rounding(
         )
     run = run_symbolic(blueprint, blueprint.domain.enlarged(SLACK))
     form = fuse(run)
-    bound = fused_bound(form, run.sizes.reach, run.domain, FORMATS[name])
-    if bound.any_order is None:
+    every_order = form.features.rows - 1
+    bound = fused_bound(form, run.sizes.reach, run.domain, FORMATS[name], every_order)
+    if bound.value is None:
         raise CertificationError(f"there is no bound in {name} to state: {bound.reason}")
     factor = FACTOR if any(p.degree for p in target) else CONSTANTS
-    error, parts, theorems = two_digits(factor * bound.any_order), [], []
+    error, parts, theorems = two_digits(factor * bound.value), [], []
     at_most = tied(f"<= {decimal(error)}")
     for number, wanted in enumerate(target):
         mark = "" if len(target.polynomials) == 1 else f"_{number + 1}"

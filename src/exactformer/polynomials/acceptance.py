@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import torch
 
@@ -66,15 +67,9 @@ def accepted(model: PolynomialModel, task: Task, looked_at: Sequence[Candidate])
 
 def _in_words(certificate: PolynomialCertificate, looked_at: Sequence[Candidate]) -> str:
     chosen, *rejected = looked_at
-    terms = "" if certificate.by_terms is None else f", evaluated by terms in {certificate.dtype}"
-    text = f"{chosen}{terms}"
     unit = FORMATS[certificate.dtype].unit
     others = [f"{other} (about {_relative(other, unit, certificate.scale)})" for other in rejected]
-    if certificate.by_terms is not None:
-        by_tokens = certificate.fused[certificate.dtype].executed
-        if by_tokens is not None and certificate.scale:
-            others.insert(0, f"by tokens ({at_most(by_tokens / certificate.scale, 2)} of max|Q|)")
-    return f"{text}; rejected: {'; '.join(others)}" if others else text
+    return f"{chosen}; rejected: {'; '.join(others)}" if others else str(chosen)
 
 
 def _relative(candidate: Candidate, unit: float, scale: float) -> str:
@@ -96,6 +91,9 @@ def _refusal(
     else:
         text = f"tolerance={limit:g} is not met: {text}"
     ways = list(_ways_out(task, looked_at, limit))
+    fused = certificate.fused.get(certificate.dtype)
+    if certificate.executor == "literal" and fused and (fused.value or inf) <= limit:
+        ways.insert(0, "executor='fused'")
     advice = f". By estimate, {' or '.join(ways)} would meet it" if ways else ""
     return f"{text}{advice}. To accept the error, give tolerance={at_most(error, 2)} or more"
 

@@ -27,8 +27,7 @@ from exactformer.polynomials.files import load_blueprint
 from exactformer.polynomials.model import PolynomialModel, proven_model
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint, prove
-from exactformer.polynomials.proof.softmax_symbolic import is_softmax
-from exactformer.polynomials.sizes import check_size, check_stored_size
+from exactformer.polynomials.sizes import check_size, check_stored_size, chosen_executor
 
 _SHOWN = 3
 
@@ -46,7 +45,8 @@ def load(
     blueprint = load_blueprint(path)
     target = _own_target(blueprint, path)
     check_size(target, blueprint.tokens, dtype.itemsize, memory_limit)
-    by_matrices = executor == "literal" or is_softmax(blueprint)
+    executor = chosen_executor(blueprint, executor)
+    by_matrices = executor == "literal"
     check_stored_size(blueprint, target, memory_limit, dtype.itemsize if by_matrices else 0)
     proof = prove(blueprint, target)
     return proven_model(blueprint, proof, dtype, device, executor, outside)

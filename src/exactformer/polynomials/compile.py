@@ -29,7 +29,7 @@ from exactformer.polynomials.functions.sympy_function import given_target
 from exactformer.polynomials.model import PolynomialModel, proven_model
 from exactformer.polynomials.proof.certificate import EXECUTORS
 from exactformer.polynomials.proof.certify import largest_value, prove
-from exactformer.polynomials.sizes import check_size
+from exactformer.polynomials.sizes import check_size, chosen_executor
 from exactformer.progress import waiting
 
 
@@ -72,7 +72,9 @@ def compile(
             takes the narrower of lattice and tailored, in as few variables as the target needs.
         dtype: the float format of the module; its rounding bound must be finite.
         device: where the module lives.
-        executor: ``"fused"`` (default) evaluates the proven closed form, ``"literal"`` every matrix.
+        executor: ``"literal"`` (default) carries out every matrix, ``"fused"`` evaluates the proven
+            closed form. Where every matrix costs more than 10⁸ multiply-adds per point, one of them
+            has to be given.
         outside: what to do with points outside: ``"raise"``, ``"nan"`` or ``"allow"``.
         tolerance: the largest error accepted. For a polynomial a certified one, by default a
             thousandth of max|Q| (more in half formats); ``inf`` accepts any. ``"softmax"`` takes
@@ -100,6 +102,7 @@ def compile(
     where = exact_domain(radius, domain, polynomials.variables)
     task = Task(polynomials, where, construction, directions, dtype, tolerance, memory_limit)
     blueprint, looked_at = _build(task)
+    executor = chosen_executor(blueprint, executor)
     proof = prove(blueprint, polynomials)
     model = proven_model(blueprint, proof, dtype, device, executor, outside)
     if isinstance(target, str) and variables is None and (read := _reading(target)):

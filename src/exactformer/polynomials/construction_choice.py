@@ -26,7 +26,7 @@ from exactformer.algebra.ridge import RidgeForm
 from exactformer.core.domain import Domain
 from exactformer.core.formats import FloatFormat
 from exactformer.polynomials.constructions.scaled import scaled_beta
-from exactformer.polynomials.run.closed_form import roundings
+from exactformer.polynomials.run.halving import additions
 
 DEFAULTS = ("scaled", "chebyshev")
 """The constructions that are chosen from unless one is named."""
@@ -97,5 +97,5 @@ def _roundings(weights: NDArray[np.float64], d: int, chebyshev: bool) -> float:
     # Clenshaw: |T_s'| ≤ s², and b_s is a sum of up to q − s + 1 coefficients, each times j − s + 1.
     own = s**2 * (d + 2) + 4.0 * s**2 if chebyshev else s * (d + 2) + 2.0 * s
     with np.errstate(over="ignore", invalid="ignore"):
-        total = float((weights * (own + 2 + roundings(n))).sum())
+        total = float((weights * (own + 2 + additions(n))).sum())
     return total if total == total else inf

@@ -8,7 +8,6 @@ blueprint is refused. A file cannot raise for a point outside the domain, and re
 from __future__ import annotations
 
 import json
-import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -17,9 +16,7 @@ import torch
 
 from exactformer.core.formats import float_format
 from exactformer.core.onnx_graph import LARGEST_ONNX, check_onnx
-from exactformer.core.words import at_most
 from exactformer.errors import SizeError
-from exactformer.polynomials.acceptance import RELATIVE
 from exactformer.polynomials.model import BOUNDARY_SLACK, PolynomialModel
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.literal import dense_bytes
@@ -37,25 +34,13 @@ if TYPE_CHECKING:
 
 
 def about(model: PolynomialModel, executor: str) -> dict[str, str]:
-    """Return what an export says of itself; the bound holds whatever the order of the sums.
-
-    Warns of a bound that would not have been handed over unasked where that of the model was.
-    """
-    certificate, scale = model.certificate, model.certificate.scale
-    bound = certificate.bound(model.dtype, executor, any_order=True)
-    if certificate.bound() <= RELATIVE * scale < bound:
-        warnings.warn(
-            f"the certified error of this export is {at_most(bound)}, "
-            f"{at_most(bound / scale, 2)} of max|Q|, that of the model "
-            f"{at_most(certificate.bound())}: it sums over tokens, the model over terms. A wider "
-            "dtype helps",
-            stacklevel=3,
-        )
+    """Return what an export says of itself."""
+    certificate = model.certificate
     return {
         "target": model.target,
         "variables": ", ".join(model.blueprint.variables),
         "domain": str(model.blueprint.domain),
-        "bound": repr(bound),
+        "bound": repr(float(certificate.bound(model.dtype, executor))),
         "dtype": float_format(model.dtype).name,
         "executor": executor,
         "construction": model.blueprint.construction,

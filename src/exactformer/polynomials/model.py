@@ -9,11 +9,9 @@ from math import inf, isfinite, prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.modules import module as torch_module
 
 from exactformer.algebra.printing import name_list
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
@@ -51,20 +49,18 @@ from exactformer.polynomials.proof.certificate import PolynomialCertificate, sho
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.run import closed_form_module as fused
-from exactformer.polynomials.run import compiled_run, literal
-from exactformer.polynomials.run import monomial_run as expanded
+from exactformer.polynomials.run import literal
 from exactformer.polynomials.run import softmax as softmax_module
-from exactformer.polynomials.run.closed_form_cpu import in_pieces, in_threads
-from exactformer.polynomials.run.closed_form_module import FusedTransformer, is_plain
-from exactformer.polynomials.run.compiled_run import Surface
 from exactformer.polynomials.run.literal import LiteralTransformer
+from exactformer.polynomials.sizes import chosen_executor
 from exactformer.polynomials.transformer import place_in_module, transformer
 
 BOUNDARY_SLACK = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
-_PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**16  # fused: milliseconds of work, points in the cache
+_ENTRIES = 2**15 - 1
+"""Tokens times points of a fused piece on the CPU: they stay in the cache, and steps in one thread."""
+_ENTRIES_ELSEWHERE = 2**26
 _CHECKED = 2**13  # points at a time
-_FORWARD = FusedTransformer.forward
 
 
 class PolynomialModel(CertifiedModel[PolynomialCertificate]):
@@ -74,8 +70,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     takes a number, too, and a row of n ≠ 1 numbers for n points; an array of shape (1,) is one point,
     as for any d.
 
-    ``executor="fused"`` evaluates the proven closed form of the transformer, ``"literal"`` carries
-    out every matrix of it; :meth:`trace` always does.
+    ``executor="literal"`` carries out every matrix of the transformer, as :meth:`trace` always does;
+    ``"fused"`` evaluates its proven closed form.
 
     Points outside the domain raise, because nothing is proven there; ``outside="nan"`` marks them,
     ``outside="allow"`` computes without any check of the input.
@@ -101,33 +97,14 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
             raise InputError(
                 "a model is built from a proof; give Proof(certificate) in place of a certificate"
             )
-        executor = executor or proof.certificate.executors[0]
+        executor = chosen_executor(blueprint, executor)
         proof.certificate.check_executor(executor)
         self.outside = outside
         self.blueprint = blueprint
         self.executor = executor
         self._surface = _surface(blueprint)
-        self._edge = _edge(blueprint.domain, self._surface)
-        self.transformer = transformer(blueprint, executor, dtype, proof)
+        self.transformer = transformer(blueprint, executor, dtype, proof.form)
         self._seal(proof.certificate)
-
-    @property
-    def certificate(self) -> PolynomialCertificate:
-        """What is known of the model, in its number format and as it is run, where it is.
-
-        Raises:
-            WeightMismatchError: if the module is no longer the one that was proven.
-        """
-        self.check_unchanged()
-        return self._stated()
-
-    def _stated(self) -> PolynomialCertificate:
-        """Return the certificate about this format, executor and device, without a look at weights."""
-        module, by_terms = self.transformer, None
-        if isinstance(module, FusedTransformer) and module.evaluates_terms:
-            by_terms = module.terms_bound
-        about = self._certificate.about(float_format(self.dtype).name, self.executor)
-        return replace(about, by_terms=by_terms)
 
     def _note(self, **words: str) -> None:
         """Keep words about how text was read, or the model chosen, with its certificate.
@@ -180,16 +157,9 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         With one variable, a number or a row of numbers will do. The columns of a DataFrame are matched
         with the variables by name.
         """
-        plain = is_plain(x)
-        if not plain and self.outside == "raise" and is_recording():
+        if self.outside == "raise" and is_recording():
             raise self._no_values_error()
-        if plain and (values := self._quick_values(x)) is not None:
-            return values
         points = self._points(x)
-        if points is not x and is_plain(points):
-            values = self._quick_values(points)
-            if values is not None:
-                return values
         if self._is_symbolic(points):
             return self._evaluate_unchecked(points)
         flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
@@ -273,7 +243,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
     @plain_torch()
     def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
-        """Write an ONNX file that runs on any batch, within ``certificate.bound(…, any_order=True)``.
+        """Write an ONNX file that runs on any batch, within ``certificate.bound(…)``.
 
         Points outside the domain are answered with NaN unless the model has ``outside="allow"``.
         """
@@ -284,7 +254,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
     @plain_torch()
     def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
-        """Return the weights as plain arrays: the closed form, or every matrix by its path."""
+        """Return the weights as plain arrays: every matrix by its path, or the closed form."""
         from exactformer.polynomials.export import arrays
 
         return arrays(self, executor)
@@ -323,37 +293,6 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         name = difference.tensor.removeprefix("transformer.")
         place = place_in_module(self.blueprint, self.executor, name, difference.entry)
         return f"{difference.tensor if place == name else place}: {difference.problem}"
-
-    def _quick_values(self, points: Tensor) -> Tensor | None:
-        """Return the values where nothing else is wanted and a compiled kernel has them.
-
-        It tests points as it reads them. None is returned unless all are clearly inside: then the
-        usual way finds out what there is to say. It is also the way for a transformer with hooks.
-        """
-        module, surface = self._modules.get("transformer"), None
-        if type(module) is not FusedTransformer or not _is_bare(module):
-            return None
-        features, shape = module._parameters.get("features"), points.shape
-        if features is None or not shape or shape[-1] != features.shape[1]:
-            return None
-        if points.layout is not torch.strided:
-            return None
-        dtype, given = features.dtype, points.dtype
-        if given is not dtype and (given.itemsize < 2 or narrows(given, dtype)):
-            return None
-        bound = self._certificate.fused.get(str(dtype).removeprefix("torch."))
-        if bound is None or bound.executed is None:
-            return None
-        if self._outside != "allow":
-            surface = self._edge
-            if surface is None:
-                return None
-        check_products(dtype if dtype.itemsize >= 4 else torch.float32)
-        if len(shape) == 2:
-            return module.values(points, surface)
-        flat = points.reshape(shape[:-1].numel(), shape[-1])
-        values = module.values(flat, surface)
-        return None if values is None else values.reshape((*shape[:-1], *values.shape[1:]))
 
     def _is_symbolic(self, points: Tensor) -> bool:
         """Whether points are symbolic (traced, vectorised, meta), so that no check of data can run.
@@ -411,19 +350,18 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         check_products(dtype)
 
     def _in_pieces(self, points: Tensor) -> list[Tensor]:
-        if self.executor == "literal":
-            tokens, width, heads = self.blueprint.tokens, self.blueprint.width, 1
+        """Evaluate a few points at a time, which keeps memory constant."""
+        tokens, width, heads = self.blueprint.tokens, self.blueprint.width, 1
+        if self.executor == "fused":
+            most = _ENTRIES if points.device.type == "cpu" else _ENTRIES_ELSEWHERE
+            size = max(1, most // tokens)
+        else:
             if is_softmax(self.blueprint):  # all heads of a block at once
                 heads = max(len(block.attention.heads) for block in self.blueprint.blocks)
             per_point = heads * tokens * (tokens + 4 * width) * self.dtype.itemsize
-            return in_pieces(self._evaluate, points, max(1, _PIECE_BYTES // per_point))
-        size = max(1, min(_PIECE_POINTS, _PIECE_ENTRIES // self.blueprint.tokens))
-        if points.device.type != "cpu" or not is_plain(points):
-            return [self._evaluate(points)]
-        differentiable = torch.is_grad_enabled() and any(
-            t.requires_grad for t in (points, *self.parameters())
-        )
-        return (in_pieces if differentiable else in_threads)(self._evaluate, points, size)
+            size = max(1, _PIECE_BYTES // per_point)
+        pieces = [points] if len(points) <= size else torch.split(points, size)
+        return [self._evaluate(piece) for piece in pieces]
 
     def _evaluate(self, points: Tensor) -> Tensor:
         """Check and evaluate some of the points."""
@@ -534,29 +472,4 @@ def _surface(blueprint: Blueprint) -> list[list[float]]:
     return [nearest, rest, [to_float(domain.extent(j)) for j in axes]] if nearest else []
 
 
-def _edge(domain: Domain, surface: list[list[float]]) -> Surface | None:
-    """Return a domain's boundary for the kernels; None where float64 has no such numbers."""
-    if not surface or not all(2.0**-500 < extent < 2.0**500 for extent in surface[2]):
-        return None
-    nearest, rest, extent = surface
-    table = np.array([nearest, rest, [1 / e for e in extent]])
-    return (1 if isinstance(domain, Ball) else 2, table) if np.isfinite(table).all() else None
-
-
-def _is_bare(module: FusedTransformer) -> bool:
-    """Whether a call of the module is a call of its class's ``forward`` and nothing else."""
-    return not (
-        "forward" in vars(module)
-        or type(module).forward is not _FORWARD
-        or module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or torch_module._global_forward_hooks
-        or torch_module._global_forward_pre_hooks
-        or torch_module._global_backward_hooks
-        or torch_module._global_backward_pre_hooks
-    )
-
-
-remember(fused, literal, softmax_module, expanded, compiled_run, PolynomialModel)
+remember(fused, literal, softmax_module, PolynomialModel)

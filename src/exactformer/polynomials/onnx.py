@@ -10,9 +10,10 @@ a file is the same each time and reads like the theorem:
               float16 in float32, rounded at the end
 
 A value is named by its place (``block_2/head_1/scores``), a weight by where it is used, transposed
-where ``MatMul`` takes it from the right. A runtime may sum in any order and fuse a product with a
-sum: bounds for any order cover that. A file cannot raise, so where a domain is given points outside
-it are answered with NaN.
+where ``MatMul`` takes it from the right. Sums over tokens, and those of the readout, are written out
+by halving, as the modules have them. A runtime may take the sums of a ``MatMul`` in any order, and fuse
+a product with a sum: the bounds cover that. A file cannot raise, so where a domain is given points
+outside it are answered with NaN.
 """
 
 from __future__ import annotations
@@ -48,8 +49,12 @@ def literal_graph(blueprint: Blueprint, arrays: Mapping[str, AnyArray]) -> tuple
     outputs = range(len(blueprint.readouts))
     beta = np.stack([arrays[f"readouts.{k}.beta"].ravel() for k in outputs])
     bias = np.concatenate([arrays[f"readouts.{k}.bias"].ravel() for k in outputs])
-    flat = graph.node("readout/stream", "Flatten", stream, axis=1)
-    return graph, graph.plus("readout/bias", graph.linear("readout/beta", flat, beta), bias)
+    rows = graph.node("readout/stream", "Unsqueeze", stream, graph.weight("readout/axis", [1]))
+    read = graph.weight("readout/beta", beta.reshape(len(beta), blueprint.tokens, blueprint.width))
+    terms = graph.node("readout/terms", "Mul", rows, read)
+    sums = _halving_sum(graph, "readout/dimensions", terms, blueprint.width, 3)
+    total = _halving_sum(graph, "readout/tokens", sums, blueprint.tokens, 2)
+    return graph, graph.plus("readout/bias", total, bias)
 
 
 def _embedding(graph: Graph, dimension: int, arrays: Mapping[str, AnyArray]) -> str:
@@ -123,9 +128,40 @@ def fused_graph(arrays: Mapping[str, AnyArray], dtype: np.dtype[Any]) -> tuple[G
         rows = np.zeros((1, *rows.shape[1:]), wide)
     recurrence = _horner if arrays["basis"] == Basis.POWER else _clenshaw
     terms = recurrence(graph, t, rows)
-    total = graph.node("sum", "ReduceSum", terms, graph.weight("sum/axis", [2]), keepdims=0)
+    total = _halving_sum(graph, "sum", terms, len(features), 2)
     values = graph.plus("bias", total, arrays["bias"].reshape(-1))
     return graph, graph.cast("rounded", values, wide, back=True)
+
+
+def _halving_sum(graph: Graph, name: str, terms: str, size: int, axis: int) -> str:
+    """Sum an axis as the module does: neighbours in pairs, and their sums in pairs."""
+    place, step = graph.weight(f"{name}/axis", [axis]), graph.weight(f"{name}/step", [2])
+    level = 0
+    while size > 1:
+        level += 1
+        at, even = f"{name}/level_{level}", size - size % 2
+        ends = graph.weight(f"{at}/end", [even])
+        first, second = (
+            graph.node(
+                f"{at}/{word}",
+                "Slice",
+                terms,
+                graph.weight(f"{at}/{word}_start", [k]),
+                ends,
+                place,
+                step,
+            )
+            for k, word in enumerate(("first", "second"))
+        )
+        pairs = graph.node(f"{at}/pairs", "Add", first, second)
+        if even < size:
+            start, end = (
+                graph.weight(f"{at}/last_{w}", [k]) for w, k in (("start", even), ("end", size))
+            )
+            last = graph.node(f"{at}/last", "Slice", terms, start, end, place)
+            pairs = graph.node(f"{at}/all", "Concat", pairs, last, axis=axis)
+        terms, size = pairs, size // 2 + size % 2
+    return graph.node(name, "Squeeze", terms, place)
 
 
 def _horner(graph: Graph, t: str, coefficients: AnyArray) -> str:

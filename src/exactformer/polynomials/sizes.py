@@ -18,6 +18,8 @@ from exactformer.polynomials.blueprint import Blueprint
 
 AT_ONCE = 4
 """Tables of one shape that a proof holds together: sizes and errors of two factors."""
+DEAR = 10**8
+"""Multiply-adds per point from which the executor has to be chosen by the user."""
 _SURPLUS = 4
 """How far degrees within a model may exceed that of its target; constructions reach it, no more."""
 _LEAST_DEGREE = 256
@@ -29,6 +31,38 @@ def dense_entries(tokens: int, degree: int, dimension: int, outputs: int = 1) ->
     width = tokens + degree + 2
     blocks = degree * (2 * (tokens + 2) * width + width * width)
     return blocks + tokens * (dimension + width) + outputs * tokens * width
+
+
+def multiply_adds(blueprint: Blueprint) -> int:
+    """Return what carrying out every matrix costs at one point, zeros included."""
+    n, w = blueprint.tokens, blueprint.width
+    total = n * len(blueprint.variables) + len(blueprint.readouts) * n * w
+    for block in blueprint.blocks:
+        for head in block.attention.heads:
+            rows = head.query.rows
+            total += n * w * (2 * rows + w) + n * n * (rows + w)
+        total += n * w * (block.feed_forward.w1.rows + block.feed_forward.w2.columns)
+    return total
+
+
+def chosen_executor(blueprint: Blueprint, executor: str | None) -> str:
+    """Return the executor that was asked for, else ``"literal"`` unless that is dear.
+
+    Raises:
+        SizeError: where nothing was asked for, and every matrix would be dear.
+    """
+    rules = {block.attention.selection.rule for block in blueprint.blocks}
+    if executor is not None or Rule.SOFTMAX in rules:  # softmax has no other way
+        return executor or "literal"
+    cost = multiply_adds(blueprint)
+    if cost > DEAR:
+        n = blueprint.tokens
+        raise SizeError(
+            f"carrying out every matrix of {n:,} tokens costs {cost:.1e} multiply-adds per point, and "
+            f"the limit for doing it unasked is {DEAR:.0e}. Choose executor='fused', the proven closed "
+            "form, or executor='literal', every matrix"
+        )
+    return "literal"
 
 
 def check_size(target: Target, tokens: int, itemsize: int, memory_limit: int) -> None:

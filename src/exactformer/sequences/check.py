@@ -7,8 +7,8 @@ from pathlib import Path
 
 from exactformer.core.integrity import check_against_blueprint
 from exactformer.core.options import MEMORY_LIMIT
-from exactformer.sequences.compile import Table, prove_stored, sequence_table
 from exactformer.sequences.blueprint import SequenceBlueprint
+from exactformer.sequences.compile import Table, prove_stored, sequence_table
 from exactformer.sequences.files import load_sequence
 from exactformer.sequences.grid import GridTable, exact
 from exactformer.sequences.measure import equal_column_norm

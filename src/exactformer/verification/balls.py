@@ -140,7 +140,7 @@ class Ball:
         norms = spectral_norm(torch.stack([self.c, self.magnitude]))
         if self.r is None:
             return norms
-        return outward(norms + torch.linalg.matrix_norm(self.r) * raised(self.r.numel()), 2)
+        return outward(norms + norm_above(self.r.flatten()), 2)
 
     @cached_property
     def turned(self) -> Ball:

@@ -19,6 +19,43 @@ from exactformer.verification.rules.table import MAKERS, bind
 Observer = Callable[[int, Node, Ball], None]
 
 
+_MOVES = set(
+    """view reshape _unsafe_view expand clone contiguous alias detach transpose t permute to
+    flatten unflatten _to_copy""".split()
+)
+_ALONG = set(
+    """slice select unsqueeze squeeze split chunk cat flip roll sum cumsum amax amin argmax any all
+    sort gather pad constant_pad_nd""".split()
+)
+
+
+def keeps_batch(node: Node, args: list[Any], kwargs: dict[str, Any], places: set[Any]) -> bool:
+    """Return whether an operator on whole numbers computes each input from itself alone.
+
+    Reading the graph has checked those that only move numbers. Of operators along an axis those are
+    known that have it among their arguments, and it must not be that of the batch.
+    """
+    name = node.name.split(".")[1] if node.name.startswith("aten.") else ""
+    if name in _MOVES or node.name == "aten.sym_size.int":
+        return True
+    if name not in _ALONG or len(places) != 1:
+        return False
+    schema = node.target._schema.arguments
+    given = {a.name: a.default_value for a in schema if a.has_default_value()}
+    given |= dict(zip([a.name for a in schema], args, strict=False)) | kwargs
+    x = args[0][0] if isinstance(args[0], list) else args[0]
+    if name == "slice" and (given["start"] or 0) == 0 and given["end"] in (None, 2**63 - 1):
+        return bool(given["step"] == 1 or given["dim"] % x.ndim not in places)
+    if name in ("pad", "constant_pad_nd"):
+        usual = given.get("mode", "constant") == "constant"
+        return usual and x.ndim - len(given["pad"]) // 2 > max(places)
+    dims = given.get("dims", given.get("dim"))
+    parts = dims if isinstance(dims, list) else [dims]
+    return name == "unsqueeze" or (
+        bool(parts) and all(d is not None and d % x.ndim not in places for d in parts)
+    )
+
+
 class Engine:
     """A graph in one arithmetic: what depends on weights alone is computed once."""
 
@@ -40,7 +77,7 @@ class Engine:
 
     def context(self) -> Context:
         """Return a context of this engine's arithmetic."""
-        return Context(self.arithmetic, self.device, self.graph.dtype)
+        return Context(self.arithmetic, self.device)
 
     def _weight(self, ctx: Context, node: Node, values: Tensor) -> Any:
         if not values.dtype.is_floating_point:
@@ -102,30 +139,41 @@ class Engine:
         kwargs = {name: value(argument) for name, argument in node.kwargs.items()}
         if node.name == "<built-in function getitem>":
             return args[0][args[1]]
-        if not balls and node.name not in MAKERS:
-            return self._whole(node, args, kwargs)
+        whole = not balls and node.name not in MAKERS
+        if not whole or node.data:
+            for other, tensor in constants:
+                if other.data and not whole and node.name != "aten.embedding.default":
+                    raise refusal(node, "numbers or a mask made from the tokens of the input")
+                if other.axis is None or other.data:
+                    continue
+                if not bool((tensor == tensor.narrow(other.axis, 0, 1)).all()):
+                    raise refusal(node, "a constant that differs from input to input of a batch")
+        if whole:
+            places = {other.axis for other, _ in constants if other.data}
+            return self._whole(node, args, kwargs, places)
         function = RULES.get(node.name)
         if function is None:
             raise refusal(node, "there is no rule for this operator")
-        if node.name != "aten.embedding.default":
-            for other, tensor in constants:
-                self._check_constant(node, other, tensor)
         ctx.axis = next((k for k in axes if k is not None), None)
         try:
             return function(ctx, **bind(node.target, function, args, kwargs))
         except NotCoveredError as problem:
             raise refusal(node, str(problem)) from None
 
-    def _check_constant(self, node: Node, other: Node, tensor: Tensor) -> None:
-        if other.data:
-            raise refusal(node, "numbers or a mask made from the tokens of the input")
-        if other.axis is not None and not bool((tensor == tensor.narrow(other.axis, 0, 1)).all()):
-            raise refusal(node, "a mask that differs from input to input of a batch")
-
-    def _whole(self, node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _whole(
+        self, node: Node, args: list[Any], kwargs: dict[str, Any], places: set[int | None]
+    ) -> Any:
         tags = getattr(node.target, "tags", ())
         if torch.Tag.nondeterministic_seeded in tags:
             raise refusal(node, "it is random")
+        if (
+            node.data
+            and torch.Tag.pointwise not in tags
+            and not keeps_batch(node, args, kwargs, places)
+        ):
+            raise refusal(
+                node, "whole numbers of one input may depend on other inputs of its batch"
+            )
         try:
             made = node.target(*args, **kwargs)
         except Exception as error:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from exactformer.progress import duration, progress
 from exactformer.verification.balls import Ball
+from exactformer.verification.claims import FunctionClaim
 from exactformer.verification.decision import Decision, compare, decide
 from exactformer.verification.engine import Engine
 from exactformer.verification.space import Space
@@ -89,9 +91,6 @@ class Tally:
         self.next = first + count
 
 
-Answers = Callable[[Tensor, int, int, int], Tensor]
-
-
 @dataclass
 class Exhaustive:
     """All inputs by balls: a function's answers, or those of a second model."""
@@ -100,14 +99,19 @@ class Exhaustive:
     engines: dict[int, Engine]
     others: dict[int, Engine] | None
     """Engines of the second model."""
-    answers: Answers | None
+    answers: FunctionClaim | None
     positions: dict[int, int]
     """Positions with logits by length; 0 for one answer per input."""
     device: torch.device
     _compiled: dict[tuple[int, int], Callable[..., Batch]] = field(default_factory=dict)
 
     def step(self, ids: Tensor, length: int, answers: Tensor | None) -> Batch:
-        """Decide a batch."""
+        """Decide a batch; on a CPU without what torch keeps for gradients, which takes longer."""
+        quick = torch.inference_mode() if self.device.type == "cpu" else nullcontext()
+        with quick:
+            return self._step(ids, length, answers)
+
+    def _step(self, ids: Tensor, length: int, answers: Tensor | None) -> Batch:
         first, peaks = self._logits(self.engines[length], ids)
         if self.others is not None:
             second, more = self._logits(self.others[length], ids)
@@ -129,6 +133,9 @@ class Exhaustive:
         """Return the right answers for consecutive inputs, or None where a model gives them."""
         if self.answers is None:
             return None
+        if len(ids) == 1:  # anywhere in the enumeration
+            one = self.answers.at(ids[0].tolist(), self.positions[length])
+            return torch.tensor([one], device=self.device)
         return self.answers(ids, length, first, self.positions[length]).to(self.device)
 
     def batch(self, tally: Tally, length: int, start: int, stop: int) -> None:
@@ -190,9 +197,12 @@ class Exhaustive:
             else torch.zeros(shape, dtype=torch.long, device=self.device)
         )
         self.step(ids, length, answers)
-        begin = monotonic()
-        bool(self.step(ids, length, answers).overflow)
-        return len(ids) / max(monotonic() - begin, 1e-9)
+        least = torch.inf
+        for _ in range(3):
+            begin = monotonic()
+            bool(self.step(ids, length, answers).overflow)
+            least = min(least, monotonic() - begin)
+        return len(ids) / max(least, 1e-9)
 
     def _compile(self, size: int) -> None:
         """Trace a whole step once, and compile what was traced: a GPU waits for Python otherwise."""
@@ -217,10 +227,11 @@ class Exhaustive:
 
         one: Callable[..., Batch] = alone if self.answers is None else compared
         one(*given)  # what weights alone decide is computed here, once
-        graph = make_fx(one)(*given)
+        trace: Any = make_fx(one)
+        graph = trace(*given)
         graph.graph.eliminate_dead_code()
         graph.recompile()
-        run = torch.compile(graph, dynamic=False)
+        run: Any = torch.compile(graph, dynamic=False)
 
         def step(ids: Tensor, length: int, answers: Tensor | None) -> Batch:
             decision, overflow = run(ids) if answers is None else run(ids, answers)

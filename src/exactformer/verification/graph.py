@@ -23,6 +23,11 @@ from exactformer.errors import InputError
 OPERATORS = "embedding, linear, attention, softmax, LayerNorm, RMSNorm, ReLU, GELU, SiLU, tanh"
 
 
+_SIZES = {"size", "shape", "sizes", "repeats", "start", "end"}
+"""Arguments that say how large a tensor is, and no number in it."""
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
 @dataclass(frozen=True)
 class Ref:
     """The result of another node."""
@@ -88,10 +93,20 @@ def read(module: nn.Module, length: int, device: torch.device) -> Graph:
             "the module is another one each time it is read: its code or weights change between "
             "calls. Verify a module whose forward changes nothing"
         )
-    # Nothing is decomposed, but what is written in place becomes a value of its own.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _graph(first.run_decompositions({}), length)
+    if not all(map(_functional, first.graph.nodes)):
+        # Nothing is decomposed, but what is written in place becomes a value of its own.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first = first.run_decompositions({})
+    return _graph(first, length)
+
+
+def _functional(item: Any) -> bool:
+    """Whether a node of a traced graph writes into nothing, and holds no graph of its own."""
+    if item.op in ("placeholder", "output"):
+        return True
+    schema = getattr(item.target, "_schema", None)
+    return item.op == "call_function" and not getattr(schema, "is_mutable", False)
 
 
 def _same(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -198,6 +213,8 @@ def _node(item: Any, numbers: dict[Any, int], nodes: Sequence[Node]) -> Node:
             return [refer(part) for part in argument]
         return argument
 
+    if isinstance(item.target, torch._ops.OpOverload):
+        _check_sizes(item, line)
     args = tuple(refer(argument) for argument in item.args)
     kwargs = {name: refer(argument) for name, argument in item.kwargs.items()}
     read = [nodes[k] for k in references((args, kwargs))]
@@ -228,6 +245,19 @@ def _node(item: Any, numbers: dict[Any, int], nodes: Sequence[Node]) -> Node:
     return node
 
 
+def _check_sizes(item: Any, line: str) -> None:
+    """Refuse the size of the batch as a number: an answer would depend on who else is in it."""
+    names = [argument.name for argument in item.target._schema.arguments]
+    for name, argument in [*zip(names, item.args, strict=False), *item.kwargs.items()]:
+        parts = argument if isinstance(argument, list | tuple) else [argument]
+        numbers = (p.meta.get("val") for p in parts if isinstance(p, torch.fx.Node))
+        if name not in _SIZES and any(isinstance(n, _SYMBOLS) for n in numbers):
+            raise InputError(
+                f"{item.target} computes with the size of the batch\n  {line}\nWhat the module "
+                "answers must not depend on how many inputs are run together"
+            )
+
+
 _RESHAPES = {f"aten.{name}" for name in ("view.default", "reshape.default", "_unsafe_view.default")}
 _RESHAPES |= {"aten.flatten.using_ints", "aten.unflatten.int"}
 _MOVES = _RESHAPES | {
@@ -235,7 +265,7 @@ _MOVES = _RESHAPES | {
     for name in """transpose.int permute.default unsqueeze.default squeeze.dim expand.default
     slice.Tensor select.int contiguous.default clone.default alias.default detach.default
     dropout.default split.Tensor chunk.default cat.default t.default to.dtype _to_copy.default
-    to.dtype_layout""".split()
+    to.dtype_layout to.device""".split()
 }
 _MIXED = {
     "aten.scaled_dot_product_attention.default": 3,

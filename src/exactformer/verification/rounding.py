@@ -30,8 +30,11 @@ def share(a: Arithmetic, roundings: int) -> float:
 
 
 def loss(a: Arithmetic, operations: int) -> float:
-    """Return what so many operations can lose to underflow, before and after they are read."""
-    return (operations + 1) * (a.tiny * (1 + 2.0**-8) + SMALL)
+    """Return what so many operations can lose to underflow, before and after they are read.
+
+    Sums grow what their terms have lost by 1 + γ at most, which is below 2 wherever γ is finite.
+    """
+    return (operations + 1) * (2 * a.tiny + SMALL)
 
 
 def read(a: Arithmetic, numbers: Tensor) -> Tensor | None:
@@ -63,9 +66,9 @@ def softmax_enclosure(c: Tensor, r: Tensor, alive: Tensor | None) -> tuple[Tenso
 
     With l = c − r and h = c + r, a weight lies between 1/(1 + Σ_{j≠i} exp(h_j − l_i)) and
     1/(1 + Σ_{j≠i} exp(l_j − h_i)). Sums over the others are sums over the others: the total less
-    one term would cancel. A computed exponent is off by (3|c| + 3r)v, which with the sums is a share
-    (8n + 32 + 8·max|c ± r|)v, and what underflows is below 10⁻³⁰⁰. Entries more than 1000 below
-    the others, such as masks make them, weigh nothing, and their size makes no share larger.
+    one term would cancel. A computed exponent is off by (3|c| + 3r)v, which with the sums is a factor
+    exp((8n + 32 + 8·max|c ± r|)v) at most, and what underflows is below 10⁻³⁰⁰. Entries more than
+    1000 below the others, such as masks make them, weigh nothing, and their size makes no share larger.
     """
     n = c.shape[-1]
     if alive is not None:
@@ -74,7 +77,7 @@ def softmax_enclosure(c: Tensor, r: Tensor, alive: Tensor | None) -> tuple[Tenso
     low_top, high_top = low.amax(-1, keepdim=True), high.amax(-1, keepdim=True)
     others = 1 - torch.eye(n, dtype=c.dtype, device=c.device)
     least = (torch.exp(low - low_top) @ others) * torch.exp((low_top - high).clamp_max(700.0))
-    most = (torch.exp(high - high_top) @ others + SMALL) * torch.exp(high_top - low)
+    most = (torch.exp(high - high_top) @ others + SMALL * n) * torch.exp(high_top - low)
     upper, lower = 1 / (1 + least), 1 / (1 + most)
     size = torch.maximum(high.abs(), low.abs())
     gap = (low_top - high) * (1 - 2.0**-50) - low_top.abs() * 2.0**-50
@@ -82,8 +85,8 @@ def softmax_enclosure(c: Tensor, r: Tensor, alive: Tensor | None) -> tuple[Tenso
     if alive is not None:
         upper, lower = torch.where(alive, upper, 0.0), torch.where(alive, lower, 0.0)
     slack = UNIT * (8 * n + 32 + 8 * size.amax(-1, keepdim=True))
-    upper = (upper * (1 + slack) + 1e-300).clamp_max(1.0)
-    lower = (lower * (1 - slack) - 1e-300).clamp_min(0.0)
+    upper = (upper * torch.exp(slack) + 1e-300).clamp_max(1.0)
+    lower = (lower * torch.exp(-slack) - 1e-300).clamp_min(0.0)
     if alive is not None:
         upper = torch.where(alive, upper, 0.0)
     return lower, torch.softmax(c, -1), upper

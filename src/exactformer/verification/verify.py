@@ -11,7 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from exactformer.core.formats import EXCLUDED, EXP_ULPS, FORMATS, REAL, Arithmetic, float_format
+from exactformer.core.formats import (
+    EXCLUDED,
+    EXP_ULPS,
+    FORMATS,
+    KEYS_PER_BLOCK,
+    REAL,
+    Arithmetic,
+    float_format,
+)
 from exactformer.core.words import plural
 from exactformer.errors import CertificationError, InputError, SizeError
 from exactformer.progress import duration
@@ -408,7 +416,8 @@ def assumptions(arithmetic: str) -> str:
     flush = "subnormal numbers kept or flushed" if form.flushes else "subnormal numbers kept"
     return (
         f"round to nearest in {arithmetic}; sums in any order, with fused products or not; {flush}; "
-        f"exponentials to {EXP_ULPS[arithmetic]} units in the last place; not covered: {EXCLUDED}"
+        f"exponentials to {EXP_ULPS[arithmetic]} units in the last place; fused attention in blocks of "
+        f"{KEYS_PER_BLOCK} keys or more; not covered: {EXCLUDED}"
     )
 
 

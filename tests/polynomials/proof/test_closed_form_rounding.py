@@ -25,8 +25,8 @@ from exactformer.polynomials.proof.closed_form_rounding import (
 )
 from exactformer.polynomials.proof.literal_rounding import OverflowsError, RoundingBound
 from exactformer.polynomials.proof.magnitudes import CoordinateSizes
-from exactformer.polynomials.run.closed_form import GROUP, Basis, FusedForm, roundings
-from tests.polynomials.run.test_closed_form_module import additions_of_the_kernel
+from exactformer.polynomials.run.closed_form import Basis, FusedForm
+from exactformer.polynomials.run.halving import additions
 
 ROOM = Fraction(1, 2**40)
 rng = np.random.default_rng(1)
@@ -166,15 +166,16 @@ def test_the_sum_over_tokens_errs_by_its_formula(name: str, scale: Fraction, bas
     coefficients, bias = Matrix.of(n, q, entries), Fraction(-5, 3)
     form = FusedForm(features, (), (coefficients,), (bias,), basis)
     domain = Ball(reach)
-    found = fused_bound(form, [reach] * n, domain, to)
     evaluate = _horner if basis is Basis.POWER else _clenshaw
     tables = _tables(coefficients, to)
     T = Upper([above(reach)] * n)
     terms = evaluate(*tables, T, _feature_errors(form, domain, to), wide)
     stored, wrong = map(Fraction, _rounded(bias, to))
     whole = sum(fractions(terms.absolute), stored)
-    for bound, additions in ((found.executed, form.additions()), (found.any_order, n - 1)):
-        exact = sum(fractions(terms.error), wrong) + gamma(additions + 1, wide) * whole
+    for added in (None, n - 1):
+        bound = fused_bound(form, [reach] * n, domain, to, added).value
+        met = additions(n) if added is None else added
+        exact = sum(fractions(terms.error), wrong) + gamma(met + 1, wide) * whole
         exact += 4 * n * Fraction(wide.tiny)
         if wide is not to:
             exact += Fraction(to.unit) * (whole + 2 * exact) + Fraction(to.tiny)
@@ -182,17 +183,17 @@ def test_the_sum_over_tokens_errs_by_its_formula(name: str, scale: Fraction, bas
         assert_is(bound, exact)
 
 
-def test_the_bound_of_many_tokens_covers_the_tree_of_the_compiled_kernel() -> None:
-    """With 256 tokens its tree is deeper than torch's groups, and must stay in the bound with them."""
-    n, to, domain = 256, FORMATS["float32"], Ball(1)
+@pytest.mark.parametrize("n", [1, 2, 3, 9, 17, 128, 129, 256])
+def test_the_bound_covers_the_tree_of_the_module(n: int) -> None:
+    """Every term meets ⌈log₂ n⌉ additions and the bias, with an error as large as there can be."""
+    to, domain = FORMATS["float32"], Ball(1)
     ones = Matrix.of(n, 1, {(i, 0): Fraction(1) for i in range(n)})
     form = FusedForm(ones, (), (ones,), (Fraction(0),))
-    deepest = max(additions_of_the_kernel(n))
-    assert deepest > roundings(GROUP) + n // GROUP - 1
     T = Upper([above(Fraction(1))] * n)
     terms = _horner(*_tables(ones, to), T, _feature_errors(form, domain, to), to)
+    deepest = next(k for k in range(9) if 2**k >= n)
     summed = gamma(deepest + 1, to) * sum(fractions(terms.absolute))
-    bound = fused_bound(form, [Fraction(1)] * n, domain, to).executed
+    bound = fused_bound(form, [Fraction(1)] * n, domain, to).value
     assert bound is not None
     assert Fraction(bound) >= sum(fractions(terms.error)) + summed
 
@@ -229,7 +230,7 @@ def bounds(
 
 
 def bound(weight: Fraction, bias: Fraction, name: str, reach: Fraction = ONE) -> float | None:
-    return bounds([weight], bias, FORMATS[name], [reach]).executed
+    return bounds([weight], bias, FORMATS[name], [reach]).value
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -243,7 +244,7 @@ def test_values_of_half_the_largest_number_have_no_bound(name: str) -> None:
     assert bound(half * LITTLE_MORE / 2, half * LITTLE_MORE / 2, name) is None
     found = bounds([half], NONE, FORMATS[name], [ONE])
     assert found == RoundingBound(
-        None, None, f"values on the domain come close to {name}'s largest number"
+        None, f"values on the domain come close to {name}'s largest number"
     )
 
 
@@ -254,9 +255,9 @@ def test_intermediates_of_half_the_largest_number_have_no_bound(name: str) -> No
     for fits, factor in ((True, LITTLE_LESS), (False, ONE), (False, LITTLE_MORE)):
         for reach in ([limit * factor], [limit * factor, ONE], [ONE, limit * factor]):
             found = bounds([NONE] * len(reach), ONE, format, reach)
-            assert (found.executed is not None) == fits
+            assert (found.value is not None) == fits
     far = bounds([NONE], ONE, format, [Fraction(10) ** 400])
-    assert far.executed is far.any_order is None
+    assert far.value is None
     assert "largest number" in far.reason
 
 
@@ -265,20 +266,20 @@ def test_an_error_of_a_quarter_of_the_largest_number_is_no_bound() -> None:
     format = FloatFormat("one digit", 1, -60, 20)
     for wrong, fits in ((LITTLE_LESS, True), (ONE, False), (LITTLE_MORE, False)):
         found = bounds([NONE], 2**18 + 2**16 * wrong, format, [ONE])
-        assert (found.executed is not None) == fits
+        assert (found.value is not None) == fits
         if not fits:
             assert found.reason == "a sum of 1 tokens leaves no digit of one digit"
 
 
-def test_what_holds_in_one_order_only_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 9 tokens a term meets at most 6 additions with the bias, in some order 9; 8u is ½."""
+def test_a_sum_that_leaves_no_digit_has_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 9 tokens a term meets 4 additions by halving and the bias, in some order 9; 8u is ½."""
     monkeypatch.setattr(fused_bounds, "arithmetic_format", lambda module: module)
     format = FloatFormat("four digits", 4, -60, 20)
-    found = bounds([ONE] * 9, ONE, format, [ONE] * 9)
-    assert found.executed is not None
-    assert found.any_order is None
-    assert found.reason == "in some order no digit of four digits is left"
-    assert bounds([ONE] * 7, ONE, format, [ONE] * 7).reason == ""
+    assert bounds([ONE] * 9, ONE, format, [ONE] * 9).value is not None
+    ones = Matrix.of(9, 1, {(i, 0): ONE for i in range(9)})
+    form = FusedForm(ones, (), (ones,), (ONE,))
+    found = fused_bound(form, [ONE] * 9, Ball(ONE), format, 17)
+    assert found == RoundingBound(None, "a sum of 9 tokens leaves no digit of four digits")
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])

@@ -80,7 +80,7 @@ def campaign(seed: int, models: int, changes: int) -> tuple[int, int]:
                 continue
             harmless += 1
             check_is_still_right(changed, p, rng, what)
-            bound = certificate.rounding["float64"].executed
+            bound = certificate.rounding["float64"].value
             if bound is not None:
                 check_the_bound(changed, p, bound, rng, what)
     return refused, harmless

@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from exactformer.claims import Verdict, ledger
+from exactformer.claims import MEANINGS, Verdict, ledger
 from exactformer.studio.evidence import claims
-from exactformer.studio.evidence.claims import MEANINGS, TONES, Wanted
+from exactformer.studio.evidence.claims import TONES, Wanted
 from exactformer.studio.evidence.demonstrations import SHOWN
 from exactformer.studio.library import papers, seeds
 from tests.studio.support.servers import settings_of

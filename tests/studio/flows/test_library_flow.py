@@ -37,9 +37,9 @@ def test_search_works_without_scripts_and_says_when_nothing_fits(visit: Visit) -
 def test_a_paper_shows_each_claim_with_status_and_the_command_to_rerun(
     page: Any, live_world: World
 ) -> None:
-    page.goto(f"/papers/{live_world.slug}#theorem-3-5")
-    claim = page.locator("#theorem-3-5")
-    assert claim.locator(".badge").first.inner_text().strip() == "checked"
+    page.goto(f"/papers/{live_world.slug}#figure-3")
+    claim = page.locator("#figure-3")
+    assert claim.locator(".badge").first.inner_text().strip() == "✓ reproduced"
     assert "exactformer reproduce" in claim.locator("code").first.inner_text()
     picture = claim.locator("img")
     picture.scroll_into_view_if_needed()

@@ -193,7 +193,7 @@ def test_points_are_read_exactly_and_outside_ones_refused() -> None:
         ("x +", 4, "the text ends"),
         ("(x + y", 1, "never closed"),
         ("sin(x)", 1, "is a function"),
-        ("x^2 + 3xy", 8, "write x y"),
+        ("3xy + z", 2, "write x y"),
         ("y = x^2", 3, "give one side"),
         ("x^1000", None, "degree"),
         ("(x + y + z)^40", None, "limit"),

@@ -36,13 +36,13 @@ def accepted(job: str, request: Any, remedy: dict[str, Any], **more: str) -> Non
 
 
 def test_a_run_of_letters_is_a_product_after_one_press() -> None:
-    said = polynomial.parse("x^2 + 3xy")
+    said = polynomial.parse("3xy + z")
     assert said["ok"] is False
     assert not any(word in said["problem"] for word in PYTHON)
     mended = polynomial.parse(said["remedy"]["set"]["p"])
-    assert mended["text"] == polynomial.parse("x^2 + 3 x y")["text"]
-    found = refusal("polynomial", PolynomialRequest("x^2 + 3xy"))
-    accepted("polynomial", PolynomialRequest("x^2 + 3xy"), found["remedy"])
+    assert mended["text"] == polynomial.parse("3 x y + z")["text"]
+    found = refusal("polynomial", PolynomialRequest("3xy + z"))
+    accepted("polynomial", PolynomialRequest("3xy + z"), found["remedy"])
 
 
 def test_a_function_is_refused_without_words_of_python() -> None:

@@ -89,7 +89,7 @@ def test_readers_propose_and_curators_decide(library):
 def test_a_proposal_has_a_title_no_claims_and_a_limit(desk, monkeypatch):
     with pytest.raises(InvalidError, match="title"):
         service.propose(desk.db, desk.bob, {"doi": "10.1000/x"})
-    claim = {"anchor": "theorem-1", "kind": "theorem", "title": "All is well", "experiment": "x"}
+    claim = {"anchor": "theorem-1", "kind": "theorem", "title": "All is well"}
     kept = service.propose(desk.db, desk.bob, {"title": "Mine", "claims": [claim]})
     assert "claims" not in kept.record
     with pytest.raises(LoginNeededError):

@@ -12,7 +12,7 @@ from tests.studio.support.people import People
 
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 FILTERS = {
-    "/claims": {"status": "checked", "kind": "theorem"},
+    "/claims": {"status": "reproduced", "kind": "theorem"},
     "/papers": {"kind": "article", "sort": "newest", "year": "2022"},
     "/map": {"kinds": "paper", "depth": "1", "limit": "20"},
     "/moderation": {"state": "open"},

@@ -73,7 +73,7 @@ def fit(
         features: Functions to apply to every column besides powers, separated by commas: sin, cos, exp,
             log, sqrt, tanh, atan, abs, 1/x.
         solver: sparse, least-squares or sgd.
-        significance: Probability of keeping a term that is not in the law.
+        significance: Level at which terms are tested, all together.
         relevance: Leave out terms that explain less than this share of the spread.
         model_tolerance: For --features: the distance accepted between saved model and law; a hundredth
             of the noise if absent.
@@ -155,6 +155,8 @@ def _contents(law: PolynomialAttentionRegressor, table: Table, notes: list[str])
     return {
         "target": targets if len(targets) > 1 else targets[0],
         "formula": law.formula_,
+        "kind": law.kind_,
+        "why": law.kind_reason_,
         "exact": [str(one) for one in written] if isinstance(written, list) else str(written),
         "variables": dict(zip(law.variables_, columns, strict=True)),
         "terms": json.loads(terms),
@@ -187,13 +189,14 @@ def _show(
     targets, rows = list(table.targets.columns), len(table.targets)
     single = len(targets) == 1
     for place, target in enumerate(targets):
-        formula, r2, noise = (
-            found if single else found[place] for found in (law.formula_, law.r2_, law.noise_)
-        )
-        say(f"\n{target} = {formula}\n", "bold")
+        told = (law.formula_, law.r2_, law.noise_, law.kind_, law.kind_reason_)
+        formula, r2, noise, kind, why = (found if single else found[place] for found in told)
+        sign = "=" if kind == "law" else "≈"
+        say(f"\n{target} {sign} {formula}\n", "bold")
+        say(f"{str(kind).capitalize()}: {why}.\n", "" if kind == "law" else "yellow")
         if law.renamed_ and place == 0:
             say("where " + ", ".join(f"{v} is {n!r}" for v, n in law.renamed_.items()) + "\n")
-        screen.print(_terms(law, None if single else target))
+        screen.print(_terms(law, None if single else target, p_values=kind == "law"))
         say(
             f"\nR² {r2:.6g}   noise {noise:.4g} (standard deviation)   "
             f"{rows:,} rows   terms up to degree {law.degree_} considered"
@@ -208,22 +211,24 @@ def _show(
         say(f"Note: {note}", "yellow")
 
 
-def _terms(regressor: PolynomialAttentionRegressor, target: str | None) -> RichTable:
+def _terms(
+    regressor: PolynomialAttentionRegressor, target: str | None, p_values: bool
+) -> RichTable:
+    """Return the table of terms; an approximation shows no p-values, which would be about a law."""
     found = regressor.coef_table_
     if target is not None:
         found = found[found.output == target]
     interval = f"{regressor.confidence:.0%} interval"
     heads = ("term", "coefficient", "± error", interval, "p-value")
-    shown = empty_table(*heads, right=1, ruled=False)
+    shown = empty_table(*heads[: 5 if p_values else 4], right=1, ruled=False)
     certain = found.sort_values("p_value", kind="stable").head(_MOST_ROWS).sort_index()
     for row in certain.to_dict("records"):
         known = row["standard_error"] == row["standard_error"]
         interval = f"{row['lower']:.6g} … {row['upper']:.6g}" if known else "–"
         error = f"{row['standard_error']:.2g}" if known else "–"
         p_value = f"{row['p_value']:.1e}" if row["p_value"] else "< 1e-300"
-        shown.add_row(
-            row["term"], f"{row['coefficient']:.6g}", error, interval, p_value if known else "–"
-        )
+        cells = (row["term"], f"{row['coefficient']:.6g}", error, interval)
+        shown.add_row(*cells, *([p_value if known else "–"] if p_values else []))
     if len(found) > _MOST_ROWS:
         which = "first" if found.p_value.isna().all() else "most significant"
         shown.caption = f"the {_MOST_ROWS} {which} of {len(found):,}; --json gives all"

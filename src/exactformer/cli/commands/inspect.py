@@ -65,7 +65,7 @@ def inspect(
                 "--json gives its layers, --at its trace"
             )
     blueprint = read_blueprint(file)
-    model, problem = _proven(file, in_bytes(memory_limit))
+    model, problem = _proven(file, _executor(family, blueprint), in_bytes(memory_limit))
     if problem is not None and (plot is not None or at is not None):
         raise problem
     if plot is not None:
@@ -102,13 +102,23 @@ def inspect(
         print_trace(trace, screen)
 
 
-def _proven(file: Path, memory_limit: int) -> tuple[Any, ExactformerError | None]:
+def _executor(family: str, blueprint: Any) -> str | None:
+    """Return the executor that takes the least to load: nothing is evaluated by it."""
+    from exactformer.polynomials.proof.softmax_symbolic import is_softmax
+
+    return "fused" if family == "polynomials" and not is_softmax(blueprint) else None
+
+
+def _proven(
+    file: Path, executor: str | None, memory_limit: int
+) -> tuple[Any, ExactformerError | None]:
     """Return the model, its certificate complete, or the reason why there is none."""
     from exactformer.core.loading import load
 
     try:
         with waiting("Prove", True):
-            model = load(file, memory_limit=memory_limit)
+            options = {} if executor is None else {"executor": executor}
+            model = load(file, memory_limit=memory_limit, **options)
         model.certificate  # noqa: B018 - proven where it is asked for
         return model, None
     except (CertificationError, SizeError) as error:

@@ -70,7 +70,8 @@ Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.
 Executor = Annotated[
     str | None,
     typer.Option(
-        help="fused for the proven closed form where there is one (default), literal for every matrix."
+        help="literal for every matrix (default for polynomials), fused for the proven closed form "
+        "where there is one (default elsewhere)."
     ),
 ]
 MemoryLimit = Annotated[

@@ -115,17 +115,15 @@ def _add_formats(rows: Table, certificate: Certificate, executors: tuple[str, ..
     """Add a line for every number format: the bounds of all executors, or the parts of the only one."""
     scale, headed = getattr(certificate, "scale", 0.0), False
     for name in FORMATS:
-        try:
-            bound = certificate.bound(name, executors[0])
-        except CertificationError as error:
-            reason = str(error).partition(": ")[2]
+        bounds, reason = _bounds(certificate, name, executors)
+        if not bounds:
             row(rows, name, Text(f"no guarantee: {reason}", style="dim"), NOT_PROVEN)
             continue
-        others = {e: _other(certificate, name, e) for e in executors[1:]}
-        columns = {executors[0]: at_most(bound), **others}
-        if not others:
+        usual, others = bounds.get(executors[0]), executors[1:]
+        columns = {e: at_most(bounds[e]) if e in bounds else "none" for e in executors}
+        if usual is not None and not others:
             columns = {
-                part: at_most(value) for part, value in {"total": bound, **bound.parts}.items()
+                part: at_most(value) for part, value in {"total": usual, **usual.parts}.items()
             }
         if not headed:
             headed = True
@@ -134,16 +132,22 @@ def _add_formats(rows: Table, certificate: Certificate, executors: tuple[str, ..
             label = "rounding ≤" if others else "error ≤"
             row(rows, label, Text(heads + whole, style="dim"))
         text = Text("".join(f"{value:<{_COLUMN}}" for value in columns.values()))
-        if 0 < scale < float("inf"):
-            text.append(at_most(bound / scale, 2), style="dim")
-        row(rows, name, text, _MARKS[bound.kind])
+        if usual is not None and 0 < scale < float("inf"):
+            text.append(at_most(usual / scale, 2), style="dim")
+        row(rows, name, text, _MARKS[Kind.weakest(bound.kind for bound in bounds.values())])
 
 
-def _other(certificate: Certificate, dtype: str, executor: str) -> str:
-    try:
-        return at_most(certificate.bound(dtype, executor))
-    except CertificationError:
-        return "none"
+def _bounds(
+    certificate: Certificate, dtype: str, executors: tuple[str, ...]
+) -> tuple[dict[str, Bound], str]:
+    """Return the bounds that there are, by executor, and why the last one missing is."""
+    bounds, reason = {}, ""
+    for executor in executors:
+        try:
+            bounds[executor] = certificate.bound(dtype, executor)
+        except CertificationError as error:
+            reason = str(error).partition(": ")[2]
+    return bounds, reason
 
 
 def _add_measured(rows: Table, errors: Mapping[str, Any]) -> None:

@@ -10,13 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from exactformer.experiments import Cell, Scale, Summary
+from exactformer.experiments.engine.verdict import published
 from exactformer.experiments.fang.cell import NETWORKS, SURFACE
 from exactformer.experiments.fang.data import TARGETS
 from exactformer.experiments.fang.figure_2 import CLIP
 from exactformer.experiments.fang.names import COLOURS, ERRORS, LABELS, MODELS, TEST, TRAIN
 from exactformer.experiments.fang.noise import SWEEPS, errors_by_noise, errors_by_size, limit
 from exactformer.experiments.fang.outside import DEGREES, FUNCTIONS, NOISE, POINTS
-from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, TABLE
+from exactformer.experiments.fang.table_1 import EPOCHS, SIZES
 from exactformer.figures.style import BLUE, GREY, ORANGE, list_down, subplots
 
 _MARKERS = dict(zip(ERRORS, ("s", "o", "D"), strict=True))
@@ -108,9 +109,11 @@ def figure_3(summary: Summary) -> Figure:
     panels[0].axhline(1, color=GREY, linewidth=1, linestyle="--", label="variance of the noise")
     _convergence(panels[0], summary)
     if summary.scale is Scale.FULL:
+        known = published("fang-table-1")
         for axes, row in zip(panels, (TRAIN, TEST), strict=False):
-            for value, _ in TABLE[row][2].values():
-                published_ring(axes, epochs[-1], value, clip_on=False)
+            for model in NETWORKS:
+                if value := known.get(f"{LABELS[model]}, {row}"):
+                    published_ring(axes, epochs[-1], value.number, clip_on=False)
         published_ring(panels[0], np.nan, np.nan, label="paper, at the end")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=7)
     return figure

@@ -203,8 +203,8 @@ def _scores(axes: Axes, summary: Summary, task: str) -> None:
             axes.plot([place] * len(row.values), row.values, "_", color=INK, markersize=8)
     look: Any = {"color": GREY, "markersize": 6, "label": "published, other data", "linestyle": ""}
     known = [summary.row(f"{SCORES[task]}, {TRANSFORMER}, {row}").published for row in _ROWS]
-    there = [place for place, value in enumerate(known) if value is not None]
-    axes.plot([place - 0.2 for place in there], [known[place] for place in there], "D", **look)
+    there = {place - 0.2: value for place, value in enumerate(known) if value is not None}
+    axes.plot([*there], [*there.values()], "D", **look)
     axes.set_xticks(range(len(_ROWS)), list(_ROWS.values()))
 
 

@@ -124,7 +124,9 @@ def _compiled(
     powers = to_powers([Fraction(c) for c in expansion.coefficients[:, 0].tolist()])
     local = Polynomial.from_terms({(s,): a for s, a in enumerate(powers)})
     exact = local.composed([-Fraction(centre) / Fraction(half)], [1 / Fraction(half)])
-    model = compile(exact, domain=[interval], construction="chebyshev").to(device)
+    model = compile(
+        exact, domain=[interval], construction="chebyshev", executor="fused", device=device
+    )
     x = centre + half * check_points(1)
     error = np.abs(model(torch.from_numpy(x).to(device)).cpu().numpy() - here.at(x)[:, 0]).max()
     bound = model.certificate.bound(model.dtype, model.executor)
@@ -141,6 +143,7 @@ def _to_tolerance(
     from exactformer.polynomials.functions.search import check_points
 
     model = compile(f, domain=domain, tolerance=tolerance).to(device)
+    assert model.approximation is not None
     x = check_points(len(domain))  # of [−1, 1]²
     error = np.abs(model(torch.from_numpy(x).to(device)).cpu().numpy() - f(*x.T)).max()
     return {

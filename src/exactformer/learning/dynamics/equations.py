@@ -142,11 +142,11 @@ class Equations:
         return np.asarray(found.y.T)
 
     def model(self) -> PolynomialModel:
-        """Compile the right sides into one certified model, on the box of the data."""
+        """Compile the right sides into one certified model, run in closed form, on the data's box."""
         from exactformer.learning.laws.compilation import data_box
         from exactformer.polynomials.compile import compile
 
-        model = compile(self.polynomials, domain=data_box(self.box))
+        model = compile(self.polynomials, domain=data_box(self.box), executor="fused")
         return model.named(self.names, [f"{name}'" for name in self.names])
 
     def __str__(self) -> str:

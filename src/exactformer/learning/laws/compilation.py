@@ -113,7 +113,7 @@ def _compile_forms(forms: list[RidgeForm], box: Box, target: Target) -> Polynomi
 
     check_size(target, forms[0].width, FLOAT, MEMORY_LIMIT)
     blueprint = construct("scaled", forms, box, target)
-    return proven_model(blueprint, prove(blueprint, target))
+    return proven_model(blueprint, prove(blueprint, target), executor="fused")
 
 
 def _power_of_two_above(row: list[Fraction]) -> Fraction:

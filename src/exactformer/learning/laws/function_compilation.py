@@ -59,7 +59,7 @@ def compile_functions(
         polynomials, samples = found
         degree = max(p.degree for p in polynomials)
         target = Target.coerce(polynomials if vector else polynomials[0])
-        model = compile(target, domain=box, directions=directions)
+        model = compile(target, domain=box, directions=directions, executor="fused")
         values = model(points).detach().numpy().reshape(exact.shape)
         error = float(np.abs(values - exact).max())
         if error <= tolerance:
@@ -76,7 +76,7 @@ def compile_functions(
             )
             metadata = {**model.blueprint.metadata, "approximation": json.dumps(asdict(report))}
             blueprint = replace(model.blueprint, metadata=metadata)
-            return proven_model(blueprint, prove(blueprint, target))
+            return proven_model(blueprint, prove(blueprint, target), executor="fused")
     raise ToleranceError(
         f"the functions of the law are not approximated to {tolerance:.2g} on {box}: the best found "
         f"is degree {degree} with an error of {error:.2g}. Allow a larger model_tolerance=, or fit a "

@@ -19,6 +19,7 @@ from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares,
 from exactformer.learning.laws.diagnosis import Finding, far_rows
 from exactformer.learning.laws.functions import build_dictionary
 from exactformer.learning.laws.inputs import check_inputs, check_labels
+from exactformer.learning.laws.kind import APPROXIMATION, Kind, kinds
 from exactformer.learning.laws.notices import (
     about_the_search,
     account,
@@ -63,7 +64,8 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
     solver : "sparse", "least-squares" or "sgd"
         Find the terms that are there and refit them; fit all terms; or train F, β and b.
     significance : float
-        For "sparse": the probability of keeping any term that is not there, all terms together.
+        For "sparse": the level at which terms are tested, all together. Far from zero the search may
+        keep wrong terms all the same; ``kind_`` says so.
     relevance : float
         For "sparse": leave out a term without which the residual grows by less than this share of
         the spread of y. Nearly exact data make the smallest systematic error significant. A law that
@@ -95,6 +97,10 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
     variables_, renamed_ : list, dict
         The names that formulas use, one per column, and {name: column} for those that are not the
         column's own, because a formula could not hold it. Files of ``model_`` keep the columns'.
+    kind_, kind_reason_ : str, or list of them
+        ``"law"`` where residuals, rivals and fits of parts of the rows allow the word, else
+        ``"approximation"``, with the reason. Standard errors of an approximation are those of its
+        terms, and say nothing of whether these are in the law.
     intercept_, r2_, noise_ : float or array
         Q(0); R² on the training data; standard deviation of the residual.
     degree_ : int
@@ -198,7 +204,9 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
             spread = sample.mean((sample.Y - sample.mean(sample.Y)) ** 2)
             box = np.column_stack([rows.min(axis=0), rows.max(axis=0)])
             self._record(solved, sample.mean(residual**2), spread, box, sample.unused)
-            self._tell([*unsettled, *self._account(sample, solved, fitted, far)], solved)
+            findings = [*unsettled, *self._account(sample, solved, fitted, far)]
+            self._tell(findings, solved)
+            self._name_kind(sample, solved, findings)
             warn_of_row_labels(self._names, rows)
             if far is None:
                 far = np.any([far_rows(r, sample.weight) for r in residual.T], axis=0)
@@ -332,6 +340,18 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
             for output, found in enumerate(findings)
             for f in found
         ]
+
+    def _name_kind(self, sample: Sample, solved: Solved, findings: list[Finding]) -> None:
+        """Set ``kind_`` and ``kind_reason_``; only the sparse solver looks for a law."""
+        count = len(solved.laws)
+        found = [Kind(APPROXIMATION, f"solver={self.solver!r} fits, and looks for no law")] * count
+        if self.solver == "sparse" and self.loss == "squared":
+            found = kinds(sample, solved, findings, self._outputs, self._solve)
+        elif self.solver == "sparse":
+            found = [Kind(APPROXIMATION, f"loss={self.loss!r} sets rows aside")] * count
+        words, reasons = [one.word for one in found], [one.why for one in found]
+        self.kind_ = words[0] if self._single else words
+        self.kind_reason_ = reasons[0] if self._single else reasons
 
     def _tell(self, findings: list[Finding], solved: Solved) -> None:
         """Set ``notes_``, and warn of what may make the law wrong."""

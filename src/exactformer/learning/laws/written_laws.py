@@ -103,7 +103,10 @@ class WrittenLaws:
 
     @property
     def model_(self) -> Any:
-        """The certified transformer of all outputs, compiled on first use for the data's box."""
+        """The certified transformer of all outputs, compiled on first use for the data's box.
+
+        Calling it evaluates its proven closed form: laws of many variables have many tokens.
+        """
         check_is_fitted(self)
         if self._compiled is None:
             self._compiled = self._compile().named(self._names, self._outputs)
@@ -120,7 +123,7 @@ class WrittenLaws:
         if ridges and not self._dictionary.features:
             return compile_ridges(ridges, self.variables_, box, vector)
         if not (self._dictionary.features and any(self.uses_functions(k) for k in outputs)):
-            return compile(self.polynomial_, domain=box, directions=family)
+            return compile(self.polynomial_, domain=box, directions=family, executor="fused")
         least = max(law.data_range.size for law in self._laws)
         tolerance = self.model_tolerance or max(float(np.max(self.noise_)) / 100, 1e-9 * least)
         where = self._laws, self.variables_, self._dictionary, box

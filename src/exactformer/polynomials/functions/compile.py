@@ -30,8 +30,7 @@ from exactformer.polynomials.functions.report import Approximation
 from exactformer.polynomials.functions.ridges import direction_count, expansion_ridges
 from exactformer.polynomials.functions.sampled import BoxFunction
 from exactformer.polynomials.functions.search import Found, check_points, search
-from exactformer.polynomials.proof.certificate import EXECUTORS
-from exactformer.polynomials.sizes import dense_entries
+from exactformer.polynomials.sizes import chosen_executor, dense_entries
 from exactformer.polynomials.transformer import transformer
 
 _MAX_DEGREE = 500
@@ -70,6 +69,7 @@ def approximate(
     if not found.met:
         raise _refusal(function, domain, tolerance, found, limit)
     blueprint, target = _build_blueprint(found.expansion, domain, variables, function.vector)
+    executor = chosen_executor(blueprint, executor)
     error, points = _measure(blueprint, function, executor, dtype)
     report = Approximation(
         function.name,
@@ -79,7 +79,7 @@ def approximate(
         points,
         found.expansion.points,
         found.error,
-        f"{float_format(dtype).name}, {executor or EXECUTORS[0]}",
+        f"{float_format(dtype).name}, {executor}",
     )
     if not error <= tolerance:
         raise ToleranceError(
@@ -104,7 +104,7 @@ def _build_blueprint(
 
 @plain_torch()
 def _measure(
-    blueprint: Blueprint, function: BoxFunction, executor: str | None, dtype: torch.dtype
+    blueprint: Blueprint, function: BoxFunction, executor: str, dtype: torch.dtype
 ) -> tuple[float, int]:
     """Return the largest |model − f| on points of the format, and how many there were."""
     module = transformer(blueprint, executor, dtype)

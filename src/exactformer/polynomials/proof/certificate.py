@@ -14,8 +14,7 @@ from exactformer.core.words import at_least, at_most, plural
 from exactformer.errors import InputError, RoundingError
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
 
-EXECUTORS = ("fused", "literal")
-_OTHERWISE = "otherwise (traced, exported, GPU)"
+EXECUTORS = ("literal", "fused")
 NORM = "sup |computed − exact| over the domain and all outputs"
 
 
@@ -27,7 +26,6 @@ class PolynomialCertificate(Certificate):
     * identity: in exact arithmetic the output *is* the target, ``terms`` coefficients compared;
     * rounding: in a float format the fused module is off by at most ``fused[format]``, the literal
       one, which carries out every matrix, by at most ``rounding[format]``, in every output.
-      A model that evaluates terms is off by at most ``by_terms`` in eager calls on the CPU.
     """
 
     target: str
@@ -43,12 +41,10 @@ class PolynomialCertificate(Certificate):
     fused: Mapping[str, RoundingBound]
     scale: float
     """The largest |Q| of exact values at some points: a lower bound of max|Q| on the domain."""
-    by_terms: float | None = field(default=None, compare=False)
-    """The bound of a model that evaluates the proven polynomial's terms, in its own format."""
     reading: str = field(default="", compare=False)
     """Which letters side by side were read as products, where the target was text; no claim."""
     choice: str = field(default="", compare=False)
-    """How directions, construction and evaluation were chosen, and what was rejected; no claim."""
+    """How directions and construction were chosen, and what was rejected; no claim."""
 
     @property
     def zero_error(self) -> bool:
@@ -60,25 +56,19 @@ class PolynomialCertificate(Certificate):
         """The ways of running the model that have bounds, the usual one first."""
         return EXECUTORS
 
-    def bound(
-        self, dtype: object = None, executor: str | None = None, *, any_order: bool = False
-    ) -> Bound:
+    def bound(self, dtype: object = None, executor: str | None = None) -> Bound:
         """Return the guaranteed error for a dtype (torch, NumPy or name) and an executor.
 
-        ``executor`` is ``"fused"`` or ``"literal"``; where neither it nor a model says which, the bound
-        holds for both. ``any_order`` asks for a bound whatever the order of summation.
-
-        Where terms are evaluated (``by_terms``), the bound is that of eager calls on the CPU.
-        ``any_order=True`` is the one for all others: traced, compiled, exported, on a GPU, or while the
-        weights themselves are differentiated by ``torch.func``.
+        ``executor`` is ``"literal"`` or ``"fused"``; where neither it nor a model says which, the bound
+        holds for both. It holds on every device, for eager, traced, compiled and exported code.
         """
         dtype, executor = dtype or self.dtype, executor or self.executor
         if executor is None:
-            return max(self.bound(dtype, e, any_order=any_order) for e in self.executors)
-        value = self.guaranteed(dtype, executor, any_order)
+            return max(self.bound(dtype, e) for e in self.executors)
+        value = self.guaranteed(dtype, executor)
         return Bound(value, self._parts(float_format(dtype).name, value), NORM)
 
-    def guaranteed(self, dtype: object, executor: str, any_order: bool = False) -> float:
+    def guaranteed(self, dtype: object, executor: str) -> float:
         """Return the number of a bound, which compilers can follow.
 
         Raises:
@@ -86,16 +76,14 @@ class PolynomialCertificate(Certificate):
         """
         self.check_executor(executor)
         name = float_format(dtype).name
-        if (
-            self.by_terms is not None
-            and (name, executor) == (self.dtype, "fused")
-            and not any_order
-        ):
-            return self.by_terms
-        entry = (self.rounding if executor == "literal" else self.fused)[name]
-        value = entry.any_order if any_order else entry.executed
+        entry = self._bounds(executor)[name]
+        value = entry.value
         if value is None:
-            raise RoundingError(f"there is no bound for {executor} in {dtype}: {entry.reason}")
+            known = [e for e in self.executors if self._bounds(e)[name].value is not None]
+            way_out = f"; executor={known[0]!r} has one" if known else ""
+            raise RoundingError(
+                f"there is no bound for {executor} in {dtype}: {entry.reason}{way_out}"
+            )
         return value
 
     def check_executor(self, executor: str) -> None:
@@ -159,17 +147,22 @@ class PolynomialCertificate(Certificate):
 
     def describe(self, name: str) -> str:
         """Return in a line what is guaranteed in one float format."""
-        fused, literal = self.fused[name].executed, self.rounding[name].executed
-        if fused is None:
-            return f"no guarantee: {self.fused[name].reason}"
-        other = "no bound" if literal is None else f"≤ {at_most(literal)}"
-        if self.by_terms is not None and name == self.dtype:
-            other = f"{_OTHERWISE} ≤ {at_most(fused)}; literal {other}"
-            fused = self.by_terms
+        bounds = {e: self._bounds(e)[name] for e in self.executors}
+        usual, *_ = bounds.values()
+        if usual.value is None:
+            said = f"no guarantee: {usual.reason}"
         else:
-            other = f"literal {other}"
-        relative = f" ({at_most(fused / self.scale, 2)} of max|Q|)" if self.scale else ""
-        return f"|computed − exact| ≤ {at_most(fused)}{relative}; {other}"
+            part = usual.value / self.scale if self.scale else None
+            relative = "" if part is None else f" ({at_most(part, 2)} of max|Q|)"
+            said = f"|computed − exact| ≤ {at_most(usual.value)}{relative}"
+        more = [
+            f"; {e} no bound" if b.value is None else f"; {e} ≤ {at_most(b.value)}"
+            for e, b in list(bounds.items())[1:]
+        ]
+        return said + "".join(more)
+
+    def _bounds(self, executor: str) -> Mapping[str, RoundingBound]:
+        return self.rounding if executor == "literal" else self.fused
 
     def _agreement(self) -> str:
         if self.terms > 1:

@@ -33,15 +33,13 @@ _INSIDE = 1 - 2.0**-40  # rounding leaves such points in the domain
 
 @dataclass(frozen=True)
 class Proof:
-    """A certificate, with the closed form and the target that it was proven for.
+    """A certificate, with the closed form that it was proven for.
 
-    A model is built from it. Where form or target are missing, the model reads them again: the form
-    from its blueprint, the target from the certificate's text.
+    A model is built from it. Where the form is missing, the model reads it again from its blueprint.
     """
 
     certificate: PolynomialCertificate
     form: FusedForm | None = None
-    target: Target | None = None
 
 
 def certify_blueprint(blueprint: Blueprint, target: Target | Polynomial) -> PolynomialCertificate:
@@ -72,7 +70,7 @@ def prove(blueprint: Blueprint, target: Target | Polynomial) -> Proof:
         scale=largest_value(target, blueprint.domain, form),
         blueprint_digest=digest(blueprint),
     )
-    return Proof(certificate, form, target)
+    return Proof(certificate, form)
 
 
 def _prove_softmax(blueprint: Blueprint, target: Target) -> Proof:
@@ -90,13 +88,13 @@ def _prove_softmax(blueprint: Blueprint, target: Target) -> Proof:
         depth=blueprint.depth,
         margin=None,
         terms=terms,
-        rounding={n: RoundingBound(e.total, e.any_order, e.reason) for n, e in errors.items()},
+        rounding={n: RoundingBound(e.total, e.reason) for n, e in errors.items()},
         fused={},
         scale=largest_value(target, blueprint.domain, form),
         blueprint_digest=digest(blueprint),
         errors=errors,
     )
-    return Proof(certificate, form, target)
+    return Proof(certificate, form)
 
 
 def largest_value(target: Target, domain: Domain, form: FusedForm | None = None) -> float:

@@ -11,10 +11,10 @@ as η_s T_s(t̂), and b_s = Σ_{j≥s} c_j U_{j−s} says how large the b_s are:
     Σ_s (ĉ_s + η_s) T_s(t̂),        |T_s| ≤ g,  |U_s| ≤ (s + 1) g,  |T_s'| ≤ s² g,
 
 with g = 1 on [−1, 1] and g = exp(q arcosh(T + E)) a little beyond. The terms are then added over
-tokens, in groups or in any order. Their own roundings and those of the sum are bounded apart, which is
-enough: γ_a + γ_b ≥ 2γ_{(a+b)/2} ≥ (1 + u)^(a+b) − 1, as γ is convex and 2x/(1 − x) ≥ e^(2x) − 1.
-Conventions (γ, underflow, no partial sum near the largest number)
-are those of :mod:`exactformer.polynomials.proof.literal_rounding`.
+tokens by halving, so that each meets a = ⌈log₂ n⌉ additions. Their own roundings and those of the
+sum are bounded apart, which is enough: γ_a + γ_b ≥ 2γ_{(a+b)/2} ≥ (1 + u)^(a+b) − 1, as γ is convex
+and 2x/(1 − x) ≥ e^(2x) − 1. Conventions (γ, underflow, no partial sum near the largest number) are
+those of :mod:`exactformer.polynomials.proof.literal_rounding`.
 
 Weights are rounded to the module's format; products and sums are rounded to that format or, if it
 has fewer digits than float32, to float32, and then the value once more to the module's format.
@@ -35,20 +35,29 @@ from exactformer.core.upper import Upper, above, gamma
 from exactformer.polynomials.proof.literal_rounding import OverflowsError, RoundingBound
 from exactformer.polynomials.proof.magnitudes import CoordinateSizes, alike
 from exactformer.polynomials.run.closed_form import Basis, FusedForm
+from exactformer.polynomials.run.halving import additions
 
 
 @np.errstate(all="ignore")
 def fused_bound(
-    form: FusedForm, reach: list[Fraction], domain: Domain, target: FloatFormat
+    form: FusedForm,
+    reach: list[Fraction],
+    domain: Domain,
+    target: FloatFormat,
+    added: int | None = None,
 ) -> RoundingBound:
-    """Bound |computed − exact| of the fused module over the domain, in one format."""
+    """Bound |computed − exact| of the fused module over the domain, in one format.
+
+    ``added`` is how many additions a token's term meets, by default those of the module's tree.
+    """
+    added = additions(form.features.rows) if added is None else added
     try:
         T = Upper([above(r) for r in reach])
         E = _feature_errors(form, domain, target)
         outputs = zip(form.coefficients, form.biases, strict=True)
-        return RoundingBound.worst(_bound(form, c, b, T, E, target) for c, b in outputs)
+        return RoundingBound.worst(_bound(form, c, b, T, E, target, added) for c, b in outputs)
     except OverflowsError as problem:
-        return RoundingBound(None, None, str(problem))
+        return RoundingBound(None, str(problem))
 
 
 def arithmetic_format(module: FloatFormat) -> FloatFormat:
@@ -67,7 +76,13 @@ class Terms:
 
 
 def _bound(
-    form: FusedForm, coefficients: Matrix, constant: Fraction, T: Upper, E: Upper, to: FloatFormat
+    form: FusedForm,
+    coefficients: Matrix,
+    constant: Fraction,
+    T: Upper,
+    E: Upper,
+    to: FloatFormat,
+    added: int,
 ) -> RoundingBound:
     n = coefficients.rows
     evaluate = _horner if form.basis is Basis.POWER else _clenshaw
@@ -79,18 +94,13 @@ def _bound(
     if not (fits and np.all(terms.inner < 0.5 * float(wide.largest))):
         raise OverflowsError(f"values on the domain come close to {to.name}'s largest number")
 
-    def bound(additions: int) -> float | None:
-        # The bias is one addition more. An underflow costs 4·tiny in each, as in other sums.
-        value = carried + gamma(additions + 1, wide.unit) * whole + n * 4 * wide.tiny
-        if to is not wide:  # |computed| ≤ |exact| + value, and |exact| ≤ whole + value
-            value += to.unit * (whole + 2 * value) + to.tiny
-        return float(value) if value < 0.25 * float(to.largest) else None  # |computed| < ¾ of it
-
-    executed, any_order = bound(form.additions()), bound(n - 1)
-    if executed is None:
+    # The bias is one addition more. An underflow costs 4·tiny in each, as in other sums.
+    value = carried + gamma(added + 1, wide.unit) * whole + n * 4 * wide.tiny
+    if to is not wide:  # |computed| ≤ |exact| + value, and |exact| ≤ whole + value
+        value += to.unit * (whole + 2 * value) + to.tiny
+    if not value < 0.25 * float(to.largest):  # |computed| < ¾ of it
         raise OverflowsError(f"a sum of {n:,} tokens leaves no digit of {to.name}")
-    reason = "" if any_order is not None else f"in some order no digit of {to.name} is left"
-    return RoundingBound(executed, any_order, reason)
+    return RoundingBound(float(value))
 
 
 def _horner(weight: Upper, change: Upper, T: Upper, E: Upper, to: FloatFormat) -> Terms:

@@ -38,22 +38,18 @@ from exactformer.polynomials.proof.symbolic import BlockRun, SymbolicRun
 
 @dataclass(frozen=True)
 class RoundingBound:
-    """A guarantee on |computed − exact| over the domain; ``reason`` says why there is none.
+    """A guarantee on |computed − exact| over the domain; ``reason`` says why there is none."""
 
-    ``executed`` is for the module's own order of sums, ``any_order`` for every order.
-    """
-
-    executed: float | None
-    any_order: float | None
+    value: float | None
     reason: str = ""
 
     @classmethod
     def worst(cls, bounds: Iterable[RoundingBound]) -> RoundingBound:
         """Return what holds for every output."""
         found = list(bounds)
-        executed, any_order = [b.executed for b in found], [b.any_order for b in found]
+        known = [bound.value for bound in found if bound.value is not None]
         reason = next((b.reason for b in found if b.reason), "")
-        return cls(_largest(executed), _largest(any_order), reason)
+        return cls(max(known) if len(known) == len(found) else None, reason)
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ def rounding_bound(
     try:
         return Analysis(run, target).walk(margins)
     except OverflowsError as problem:
-        return RoundingBound(None, None, str(problem))
+        return RoundingBound(None, str(problem))
 
 
 class Analysis:
@@ -343,18 +339,15 @@ class Analysis:
         def summed(additions: int, size: Upper) -> Upper:
             return self.gamma(additions) * size + terms * self.flush
 
-        # As executed: products by a tree, the bias last. Otherwise the bias may come anywhere.
+        # Products by a tree, the bias last; no order meets more additions than there are terms.
         inner = error + summed(min(tree, max(terms - 1, 0)), absolute)
         last = self.u * (absolute + inner + bias) + self.flush if bias else 0.0
-        executed = float(inner + last + wrong)
+        by_tree = float(inner + last + wrong)
         others = max(terms + (bias > 0) - 1, 0)
         any_order = float(error + summed(others, absolute + bias) + wrong)
-        if not isfinite(executed):
+        if not isfinite(by_tree):
             raise OverflowsError(f"sums of {terms:,} terms leave no digit of {self.format.name}")
-        if isfinite(any_order):
-            return RoundingBound(min(executed, any_order), any_order)
-        reason = f"in some order a sum of {terms:,} terms leaves no digit of {self.format.name}"
-        return RoundingBound(executed, None, reason)
+        return RoundingBound(min(by_tree, any_order) if isfinite(any_order) else by_tree)
 
 
 def _carried(layer: FeedForward, follows: Mask, error: Upper) -> Upper:
@@ -370,11 +363,6 @@ def _carried(layer: FeedForward, follows: Mask, error: Upper) -> Upper:
             factors = np.array([above(value) for value in entries.values()])
             carried[tokens, row] = (error[np.ix_(tokens, list(entries))] * factors).sum(1)
     return carried
-
-
-def _largest(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return max(known) if len(known) == len(values) else None
 
 
 def _is_power_of_two(value: Fraction) -> bool:

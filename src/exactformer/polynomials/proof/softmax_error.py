@@ -77,15 +77,12 @@ class ErrorBound:
     truncation: float | None
     leakage: float | None
     rounding: float | None
-    reordering: float | None
-    """What the output's own sum can cost beyond ``rounding`` if taken in another order."""
     reason: str = ""
 
     @classmethod
     def worst(cls, bounds: Sequence[ErrorBound]) -> ErrorBound:
         """Return what holds for every output, cause by cause."""
-        causes = (*_PARTS, "reordering")
-        found = {cause: [getattr(bound, cause) for bound in bounds] for cause in causes}
+        found = {cause: [getattr(bound, cause) for bound in bounds] for cause in _PARTS}
         most = {cause: None if None in values else max(values) for cause, values in found.items()}
         return cls(**most, reason=next((b.reason for b in bounds if b.reason), ""))
 
@@ -95,13 +92,6 @@ class ErrorBound:
         if self.truncation is None or self.leakage is None or self.rounding is None:
             return None
         return float(Upper(self.truncation) + self.leakage + self.rounding)
-
-    @property
-    def any_order(self) -> float | None:
-        """The whole bound whatever the order of summation."""
-        if self.total is None or self.reordering is None:
-            return None
-        return float(Upper(self.total) + self.reordering)
 
 
 def roundings_of_a_weight(target: FloatFormat, logit: T) -> T:
@@ -115,7 +105,7 @@ def softmax_bound(run: SoftmaxRun, target: FloatFormat) -> ErrorBound:
     try:
         return _SharedAttention(run, target).bound()
     except OverflowsError as problem:
-        return ErrorBound(None, None, None, None, str(problem))
+        return ErrorBound(None, None, None, str(problem))
 
 
 @dataclass(frozen=True)
@@ -336,16 +326,14 @@ class _SharedAttention(Analysis):
     def finish(self, readout: Readout, stream: _Stream) -> ErrorBound:
         """Read one output, each error by its cause."""
         summed = self.readout(readout, stream.clean)
-        executed, any_order = summed.executed, summed.any_order
-        assert executed is not None  # there is a reason otherwise, which is raised
+        assert summed.value is not None  # there is a reason otherwise, which is raised
         weight = Upper.zeros(stream.entries.size.shape)
         for i, dimension, value in readout.beta:
             weight[i, dimension] = self.weight(value)[0]
         parts = (stream.errors * weight).sum(1).sum(1)
-        parts[_ROUNDING] += executed
-        more = None if any_order is None else above(Fraction(any_order) - Fraction(executed))
+        parts[_ROUNDING] += summed.value
         truncation, leakage, rounding = parts.values.tolist()
-        return ErrorBound(truncation, leakage, rounding, more, summed.reason)
+        return ErrorBound(truncation, leakage, rounding, summed.reason)
 
     def _absolute(self, matrix: FoldedMatrix) -> Upper:
         """Return the transposed matrix of |fl(w)|, over the dimensions of the stream."""

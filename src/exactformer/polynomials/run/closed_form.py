@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 
     from exactformer.polynomials.proof.symbolic import SymbolicRun
 
-GROUP = 128
-"""On the CPU tokens are summed in groups of this size, then the groups one after the other."""
-
-SHORT = 8
-"""A sum of more terms than this is halved first: few roundings, whatever the order of the rest."""
-
-TILE, RUN = 2, 8
-"""The compiled kernel deals tokens to ``TILE`` sums in turn and adds these after ``RUN`` rounds; then
-``RUN`` of the results are added, and the rest last.
-"""
-
 
 class Basis(StrEnum):
     """What the coefficients of a fused form multiply."""
@@ -71,33 +60,6 @@ class FusedForm:
             constant = Matrix.of(1, 1, {(0, 0): bias}).floats()[0, 0]
             columns.append(add_up(t, table[:, :, None], tensor=False).sum(axis=0) + constant)
         return np.stack(columns, axis=-1)
-
-    def additions(self) -> int:
-        """Return how many roundings a term meets at most in the sum over tokens.
-
-        There are two trees, torch's groups and those of the compiled kernel, and each is the deeper one
-        for some numbers of tokens. A bound must cover both as long as both are run.
-        """
-        n = self.features.rows
-        in_groups = roundings(min(n, GROUP)) + max(-(-n // GROUP) - 1, 0)
-        in_the_kernel = sum(
-            max(terms - 1, 0)
-            for terms in (
-                min(n, TILE),
-                min(-(-n // TILE), RUN),
-                min(-(-n // (TILE * RUN)), RUN),
-                -(-n // (TILE * RUN * RUN)),
-            )
-        )
-        return max(in_groups, in_the_kernel)
-
-
-def roundings(terms: int) -> int:
-    """Return the additions a term meets: one for each halving, then those of a short sum."""
-    halvings = 0
-    while terms > SHORT:
-        terms, halvings = terms - terms // 2, halvings + 1
-    return halvings + max(terms - 1, 0)
 
 
 def fuse(run: SymbolicRun) -> FusedForm:

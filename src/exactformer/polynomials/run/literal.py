@@ -22,6 +22,7 @@ from exactformer.core.run_literal import (
 from exactformer.core.weights import dense
 from exactformer.errors import RoundingError
 from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.run.halving import halving_sum
 
 
 class PointTransformer(nn.Module):
@@ -117,16 +118,7 @@ class LiteralReadout(nn.Module):
 
     def forward(self, stream: Tensor) -> Tensor:
         """Sum by a fixed tree: log₂ roundings instead of n·w, in an order the certificate knows."""
-        return tree_sum(tree_sum(stream * self.beta)) + self.bias.reshape(())
-
-
-def tree_sum(terms: Tensor) -> Tensor:
-    """Sum the last axis by halving: ⌈log₂ m⌉ roundings for m terms, in a fixed order."""
-    while (size := terms.shape[-1]) > 1:
-        even = size - size % 2
-        pairs = terms[..., 0:even:2] + terms[..., 1:even:2]
-        terms = pairs if even == size else torch.cat([pairs, terms[..., even:]], dim=-1)
-    return terms.squeeze(-1)
+        return halving_sum(halving_sum(stream * self.beta)) + self.bias.reshape(())
 
 
 def rounded_weights(blueprint: Blueprint, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -11,10 +11,11 @@ from sqlalchemy import func, select
 from starlette.responses import HTMLResponse
 
 from exactformer import __version__
+from exactformer.claims import MEANINGS
 from exactformer.experiments.engine.provenance import git_state
 from exactformer.studio import web
 from exactformer.studio.evidence import claims
-from exactformer.studio.evidence.claims import MEANINGS, TONES
+from exactformer.studio.evidence.claims import TONES
 from exactformer.studio.library import seeds
 from exactformer.studio.library.tables import Citation, Claim, Paper, Person
 

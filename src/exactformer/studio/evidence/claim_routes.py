@@ -8,9 +8,10 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
+from exactformer.claims import MEANINGS
 from exactformer.studio import web
 from exactformer.studio.evidence import claims, demonstrations, evidence, runs, sources
-from exactformer.studio.evidence.claims import MEANINGS, TONES, Wanted
+from exactformer.studio.evidence.claims import TONES, Wanted
 from exactformer.studio.evidence.runs import Run, Runs
 from exactformer.studio.library import exports, papers
 from exactformer.studio.library.records import CLAIM_KINDS

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 from starlette.responses import Response, StreamingResponse
 
+from exactformer.claims import MEANINGS
 from exactformer.studio import web
 from exactformer.studio.errors import ConflictError, InvalidError, StudioError
 from exactformer.studio.evidence import claims, demonstrations
@@ -111,7 +112,7 @@ def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[s
         "claims": views,
         "tally": claims.tally(views),
         "live": demonstrations.of_paper(db, paper),
-        "meanings": claims.MEANINGS,
+        "meanings": MEANINGS,
         "tones": claims.TONES,
         "citation": exports.reference(paper),
         "bibtex": exports.bibtex_entry(paper),

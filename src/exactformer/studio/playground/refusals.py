@@ -117,12 +117,13 @@ def _short(value: float) -> float:
 
 
 def _too_large(error: SizeError, request: dict[str, Any]) -> RefusedError:
+    from exactformer.polynomials.sizes import DEAR
     from exactformer.studio.playground.polynomial import MEMORY, read
 
     target = read(request["polynomial"])
     message = (
         f"Degree {target.degree} in {plural(len(target.variables), 'variable')} needs more than "
-        f"{MEMORY // 2**20} MiB of weights, which is the limit here."
+        f"{MEMORY // 2**20} MiB of weights or {DEAR:,} multiply-adds per point, the limits here."
     )
     if request["directions"] not in ("auto", "tailored"):
         return RefusedError(

@@ -37,9 +37,12 @@ def softmax(
 
 
 def narrower(ctx: Context, dtype: torch.dtype) -> None:
-    """Refuse a number format with fewer digits than the arithmetic of the claim."""
-    if not dtype.is_floating_point or torch.finfo(dtype).eps / 2 > (
-        ctx.arithmetic.unit or 2.0**-24
+    """Refuse a number format with fewer digits than the arithmetic of the claim, or less range."""
+    a = ctx.arithmetic
+    if (
+        not dtype.is_floating_point
+        or torch.finfo(dtype).eps / 2 > (a.unit or 2.0**-24)
+        or (a.unit and torch.finfo(dtype).max < a.largest)
     ):
         raise NotCoveredError(f"{str(dtype).removeprefix('torch.')} inside {ctx.arithmetic.name}")
 
@@ -102,7 +105,8 @@ def attention(
     lost = (q.length[..., :, None] + k.length[..., None, :]) * (ctx.loss(2) * d**0.5 * (1 + abs(s)))
     x = Ball(c, outward(raw.radius * abs(s) + c.abs() * 4 * UNIT + lost + ctx.loss(4), 8))
     if abs(s) > 1:
-        ctx.watch(q.length.amax() * k.length.amax() * abs(s), d + 6)
+        ctx.watch(torch.maximum(q.length.amax(), q.length.amax() * k.length.amax()) * abs(s), d + 6)
+        ctx.watch(k.length.amax() * abs(s), d + 6)
     if is_causal:
         one = torch.ones(queries, keys, dtype=torch.bool, device=q.c.device)
         x = Ball(x.c, x.r, dead=~one.tril().expand(x.shape))

@@ -90,6 +90,8 @@ def _triangle(upper: bool) -> Any:
         cut = torch.triu if upper else torch.tril
         if not isinstance(input, Ball):
             return cut(input, diagonal)
+        if ctx.axis is not None and ctx.axis >= input.c.ndim - 2:
+            raise NotCoveredError("a triangle along the batch, which would mix inputs")
         dead = None if input.dead is None else cut(input.dead, diagonal)
         return Ball(cut(input.c, diagonal), cut(input.radius, diagonal), dead=dead)
 

@@ -105,7 +105,7 @@ def affine(ctx: Context, z: Ball, weight: Ball | None, bias: Ball | None) -> Bal
         return z
     g, lost = ctx.share(3), ctx.loss(3)
     d = z.shape[-1]
-    w = Ball(z.c.new_ones(d)) if weight is None else weight
+    w = Ball(z.c.new_ones(d)) if weight is None else plain(weight)
     c = z.c * w.c
     r = z.radius * w.magnitude + (z.size * w.size) * g
     n = z.spread * w.magnitude.amax() + z.length * (w.size.amax() * g)
@@ -113,7 +113,7 @@ def affine(ctx: Context, z: Ball, weight: Ball | None, bias: Ball | None) -> Bal
         r, n = r + z.size * w.r, n + z.length * w.r.amax()
     ctx.watch(z.size.amax() * w.largest + (0.0 if bias is None else bias.largest), 3)
     if bias is not None:
-        c = c + bias.c
+        c = c + plain(bias).c
         r = r + (bias.size * g + bias.radius)
         n = n + wide(bias, c) + norm_above(bias.size) * g
     return ball(c, outward(r + lost, 12), outward(n + lost * d**0.5, d + 12))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from exactformer.verification.balls import Ball, ball, norm_above, outward, raised
+from exactformer.verification.balls import SMALL, Ball, ball, norm_above, outward, raised
 from exactformer.verification.rounding import read, softmax_total
 from exactformer.verification.rules.table import Context, NotCoveredError, axis, plain, rule
 
@@ -21,10 +21,10 @@ def linear(ctx: Context, input: Ball, weight: Ball, bias: Ball | None = None) ->
     ŷ − Wc − b is at most |W|r + |r_W|(|c| + r) + r_b, and γ_{k+1} of Σ|w||x| + |b| from rounding.
     In the 2-norm it is at most ‖W‖₂n, with γ_{k+1}(‖|W|‖₂‖x‖ + ‖b‖) from rounding.
     """
-    x = plain(input)
-    if x.c.ndim < 1 or weight.c.ndim != 2:
-        raise NotCoveredError(f"a weight with {weight.c.ndim} axes")
-    return _affine(ctx, x, weight, bias)
+    x, w = plain(input), plain(weight)
+    if x.c.ndim < 1 or w.c.ndim != 2:
+        raise NotCoveredError(f"a weight with {w.c.ndim} axes")
+    return _affine(ctx, x, w, None if bias is None else plain(bias))
 
 
 @rule("aten.addmm.default")
@@ -40,15 +40,16 @@ def _affine(ctx: Context, x: Ball, w: Ball, b: Ball | None) -> Ball:
     g, lost, up = ctx.share(k + 1), ctx.loss(k + 1), raised(2 * k + 8)
     c = functional.linear(x.c, w.c, None if b is None else b.c)
     constant = x.c.new_zeros(outputs) if b is None else b.size * g + b.radius
-    constant = (constant + lost) * up
+    # A radius that underflows is made up for wherever a large weight multiplies it.
+    constant = (constant + lost + w.magnitude.sum(1) * SMALL) * up
     size = torch.add(x.size * g, x.radius) * up if x.r is not None else x.size * (g * up)
     r = functional.linear(size, w.magnitude, constant)
     if w.r is not None:
         r = r + functional.linear(x.size, w.r) * (up * (1 + g))
     spectral, absolute = w.spectral.unbind()
-    n = x.spread * spectral + x.length * (g * absolute) + torch.linalg.vector_norm(constant)
+    n = x.spread * spectral + x.length * (g * absolute) + norm_above(constant)
     if w.r is not None:
-        n = n + x.length * torch.linalg.matrix_norm(w.r) * (1 + g)
+        n = n + x.length * norm_above(w.r.flatten()) * (1 + g)
     reach = x.length.amax() * w.longest + (0.0 if b is None else b.largest)
     ctx.watch(reach, k + 1)
     return ball(c, r, outward(n, k + 16))
@@ -80,13 +81,14 @@ def scores(ctx: Context, a: Ball, b: Ball, extra: int) -> Ball:
     r = left @ b.c.abs()
     if b.r is not None:
         r = r + a.size @ (b.r * (1 + g))
-    r = r * up + ctx.loss(k + extra)
+    lost = ctx.loss(k + extra) + (a.length.amax() + b.largest) * (k * SMALL)
+    r = r * up + lost
     columns = b.across if b.across is not None else norm_above(b.radius.mT)
     long = norm_above(b.c.mT)
     rows = (a.spread + a.length * g)[..., :, None] * long[..., None, :]
     rows = rows + a.length[..., :, None] * (columns * (1 + g))[..., None, :]
     ctx.watch(a.length.amax() * (long + columns).amax(), k + extra)
-    return Ball(c, torch.minimum(r, rows * up + ctx.loss(k + extra)))
+    return Ball(c, torch.minimum(r, rows * up + lost))
 
 
 def mixed(ctx: Context, p: Ball, v: Ball, extra: int) -> Ball:
@@ -134,7 +136,7 @@ def _sum(ctx: Context, input: Any, other: Any, sign: int) -> Ball:
     r = c.abs() * g + (a.radius + b.radius) * (1 + g)
     alone, other_alone = wide(a, c), wide(b, c)
     n = (alone + other_alone) * (1 + g) + norm_above(c) * g + lost * c.shape[-1] ** 0.5
-    ctx.watch(c.abs() + r, 1)
+    ctx.watch_sum(c.abs() + a.radius + b.radius)
     masks = [x.dead for x in (a, b) if x.dead is not None]
     dead = None
     if masks:
@@ -167,7 +169,7 @@ def mul(ctx: Context, input: Any, other: Any) -> Ball:
     r = outward(r + ctx.loss(1), 8)
     if a.r is not None or (a.c.numel() > 1 and a.shape[-1] > 1):
         return Ball(c, r)
-    factor = a.c.abs() if a.c.ndim < 2 else a.c.abs()[..., 0]
+    factor = a.c.abs()[..., 0]
     n = b.spread * factor * (1 + g) + norm_above(c) * g + ctx.loss(1) * c.shape[-1] ** 0.5
     return ball(c, r, outward(n, 8)) if b.shape == c.shape else Ball(c, r)
 
@@ -180,9 +182,10 @@ def div(ctx: Context, input: Ball, other: Any) -> Ball:
     a, b = plain(input), plain(ctx.lift(other, input.c))
     least = (b.c.abs() - b.radius) * (1 - 2.0**-50)
     c = a.c / b.c
-    g = ctx.share(2)  # some kernels multiply by the reciprocal
+    # Some kernels multiply by the reciprocal, which may underflow.
+    g, lost = ctx.share(2), ctx.loss(2) * (1 + a.size)
     r = (a.radius + c.abs() * b.radius) / least.clamp_min(0.0)
-    r = torch.where(least > 0, outward(r * (1 + g) + c.abs() * g + ctx.loss(2), 8), torch.inf)
+    r = torch.where(least > 0, outward(r * (1 + g) + c.abs() * g + lost, 8), torch.inf)
     inverse = 1 / least.clamp_min(0.0).amin()
     ctx.watch(inverse)
     ctx.watch(c.abs() + r, 2)
@@ -214,8 +217,8 @@ def embedding(ctx: Context, weight: Ball, indices: Tensor, padding_idx: int = -1
     """Look up rows, which is exact; ``padding_idx`` matters to training only."""
     if not isinstance(indices, Tensor) or prod(weight.shape) == 0:
         raise NotCoveredError("an embedding of numbers")
-    rows = None if weight.r is None else weight.r[indices]
-    return Ball(weight.c[indices], rows, None if weight.n is None else weight.n[indices])
+    r, n, dead = (None if t is None else t[indices] for t in (weight.r, weight.n, weight.dead))
+    return Ball(weight.c[indices], r, n, dead=dead)
 
 
 def parameter(ctx: Context, values: Tensor) -> Ball:

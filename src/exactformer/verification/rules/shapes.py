@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exactformer.verification.balls import Ball, raised
+from exactformer.verification.balls import Ball, outward, raised
 from exactformer.verification.rules.attention import narrower
 from exactformer.verification.rules.table import Context, NotCoveredError, rule
 
@@ -210,7 +210,9 @@ def dropout(ctx: Context, input: Ball, p: float, train: bool) -> Ball:
     return input
 
 
-@rule("aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", maker=True)
+@rule(
+    "aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", "aten.to.device", maker=True
+)
 def cast(
     ctx: Context,
     input: Ball | Tensor,
@@ -225,13 +227,18 @@ def cast(
     if isinstance(input, Ball):
         if dtype is not None:
             narrower(ctx, dtype)
-        g = ctx.share(1)
-        if dtype is None or dtype == ctx.own or (input.r is None and not ctx.arithmetic.unit):
+        if dtype is None or not ctx.arithmetic.unit:
             return input
-        r = input.radius + input.size * g + ctx.loss(1)
-        return Ball(input.c, r, dead=input.dead)
+        # Even in the model's own format: what comes in may be wider, and is rounded then.
+        g, lost, d = ctx.share(1), ctx.loss(1), input.shape[-1]
+        r = outward(input.radius + input.size * g + lost, 2)
+        n = outward(input.spread + input.length * g + lost * d**0.5, 4)
+        off = None if input.unity is None else (input.unity * (1 + g) + g + d * lost) * raised(4)
+        return Ball(input.c, torch.minimum(r, n[..., None]), n, dead=input.dead, unity=off)
     if dtype is None or not dtype.is_floating_point:
         return input if dtype is None else input.to(dtype)
     from exactformer.verification.rules.masks import exact
 
+    if not bool((input.to(dtype).to(input.dtype) == input).all()):
+        raise NotCoveredError(f"whole numbers that {str(dtype).removeprefix('torch.')} rounds")
     return exact(ctx, input.to(torch.float64))

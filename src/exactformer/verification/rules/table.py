@@ -37,8 +37,6 @@ class Context:
 
     arithmetic: Arithmetic
     device: torch.device
-    own: torch.dtype
-    """The number format of the module's weights."""
     peaks: list[Tensor] = field(default_factory=list)
     axis: int | None = None
     """Which axis of the arguments is the batch, for the operator at hand."""
@@ -56,6 +54,21 @@ class Context:
         if self.arithmetic.largest < torch.inf:
             self.peaks.append(magnitude.amax() * (1 + self.share(roundings)) * (1 + 2.0**-40))
 
+    def hold(self, magnitude: Tensor) -> None:
+        """Note a number that is stored as it is; the largest one of the format is held, too."""
+        if self.arithmetic.largest < torch.inf:
+            most = magnitude.amax()
+            self.peaks.append(torch.where(most <= self.arithmetic.largest, 0.0, torch.inf))
+
+    def watch_sum(self, exact: Tensor) -> None:
+        """Note how large a sum of two is before it is rounded.
+
+        It overflows from the largest number and half a unit in its last place on, which is a share of
+        u/2 more: the lowest number, as masks have it, stays itself when a score is added.
+        """
+        if self.arithmetic.largest < torch.inf:
+            self.peaks.append(exact.amax() * (1 + 2.0**-50) / (1 + self.arithmetic.unit / 4))
+
     def overflow(self) -> bool:
         """Whether some intermediate result may overflow; what is not a number may."""
         return any(not float(peak) < self.arithmetic.largest for peak in self.peaks)
@@ -67,6 +80,7 @@ class Context:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise NotCoveredError(f"{type(value).__name__} where a tensor of numbers is expected")
         number = torch.tensor([float(value)], dtype=torch.float64, device=like.device)
+        self.hold(number.abs())
         whole = float(value).is_integer() and abs(value) * self.arithmetic.unit <= 1
         radius = 0.0 if whole else scalar(self.arithmetic, float(value))
         return Ball(number, number.new_full((1,), radius) if radius else None)
