@@ -22,9 +22,11 @@ import pytest
 import torch
 
 import exactformer as ef
+from exactformer import rasp
 from exactformer.core.certificate import Kind
-from exactformer.errors import CertificationError, ExactformerError
+from exactformer.errors import CertificationError, ExactformerError, SizeError
 from exactformer.programs.library import make_reverse
+from exactformer.programs.values import words_of
 from exactformer.targets import sine_family
 from tests.cases.forged import File
 
@@ -228,3 +230,108 @@ def test_no_key_of_a_file_changes_what_is_proven_or_computed(name: str, tmp_path
 @pytest.mark.parametrize("name", MODELS)
 def test_no_item_of_a_list_does_either(name: str, tmp_path: Path) -> None:
     assert outcomes(name, tmp_path, 1000)["refused"]
+
+
+def forged(file: Path, **metadata: str) -> None:
+    """Set entries of a file's metadata, sealed afresh."""
+    found = File.read(file)
+    model = found.content["model"]
+    model.get("blueprint", model)["metadata"].update(metadata)
+    found.written(file)
+
+
+def test_norms_that_a_file_states_are_no_part_of_a_proven_bound(tmp_path: Path) -> None:
+    def moved(x: Any) -> Any:
+        return 10 + x - x.mean()
+
+    path = tmp_path / "model"
+    honest = sequence()
+    honest.save(path)
+    forged(path, **{"modulus equal norm": "0/1"})
+    certificate = ef.load(path).certificate
+    assert certificate.bound().kind is Kind.STATED
+    assert certificate.kind is Kind.STATED
+    assert "‖f‖ = 0 on equal columns" in str(certificate)
+    again = ef.certify(path, moved).bound()
+    assert again.kind is Kind.STATED
+    assert again == honest.certificate.bound()
+
+
+def test_columns_do_not_exchange_variables(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    ef.compile("x - y", radius=2).save(path)
+    forged(path, columns=json.dumps(["y", "x"]))
+    with pytest.raises(ExactformerError, match="another variable's name"):
+        ef.load(path)
+
+
+@pytest.mark.parametrize("text", ["x\n  ✓ identity", "\x1b[2J", "a\u202eb", "a\u2028b"])
+def test_a_file_writes_no_lines_of_its_own(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    ef.compile("x - y", radius=2).save(path)
+    for entries in ({"directions": text}, {"columns": json.dumps([text, "b"])}):
+        ef.compile("x - y", radius=2).save(path)
+        forged(path, **entries)
+        with pytest.raises(ExactformerError):
+            ef.load(path)
+
+
+def test_tokens_may_be_any_texts(tmp_path: Path) -> None:
+    model = ef.compile_program(make_reverse(), vocabulary=["\n", "\x1b"], max_length=2)
+    model.save(tmp_path / "model")
+    assert ef.load(tmp_path / "model").decode(["\n", "\x1b"]) == ["\x1b", "\n"]
+
+
+def test_a_program_in_a_file_is_no_longer_than_one_that_is_compiled(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    program().save(path)
+    file = File.read(path)
+    file.content["model"]["program"]["max_length"] = 60_000
+    file.written(path)
+    with pytest.raises(ExactformerError, match="limit is 4,096"):
+        ef.load(path)
+
+
+def test_linear_maps_of_too_many_pairs_are_refused() -> None:
+    widths = [
+        rasp.SelectorWidth(rasp.Select(rasp.tokens, rasp.tokens, comparison))
+        for comparison in (rasp.Comparison.EQ, rasp.Comparison.LT)
+    ]
+    total = rasp.LinearSequenceMap(*widths, 1, 1)
+    with pytest.raises(SizeError, match="limit is 2,000,000"):
+        ef.compile_program(total, vocabulary=[1, 2], max_length=3000, causal=True)
+
+
+def test_what_was_measured_in_one_format_is_not_said_of_another(tmp_path: Path) -> None:
+    model = ef.compile(np.exp, domain=[(0, 1)], tolerance=1e-6)
+    here = model.approximation
+    assert here.measured_in == "float64, fused"
+    model.save(tmp_path / "model")
+    loaded = ef.load(tmp_path / "model", dtype=torch.float32)
+    there = loaded.approximation
+    assert "stated by the file" in str(there)
+    assert "a bound on rounding in float32" in str(there)
+    assert there.error >= here.polynomial + float(loaded.certificate.bound())
+
+
+def test_words_of_an_export_tell_all_values_apart() -> None:
+    assert words_of([1, "1"]) == ["r1/1", "s1"]
+    assert words_of([None, "a", 1]) == ["None", "a", "1"]
+
+
+def test_a_radius_of_very_many_digits_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    ef.compile("x - y", radius=2).save(path)
+    file = File.read(path)
+    file.content["model"]["domain"]["radius"] = "f" * 60_000 + "/1"
+    file.written(path)
+    with pytest.raises(ExactformerError, match="digits"):
+        ef.load(path)
+
+
+def test_a_negative_view_is_another_weight() -> None:
+    model = polynomial()
+    weight = next(model.parameters())
+    weight.data = torch._neg_view(weight.data)
+    with pytest.raises(ExactformerError):
+        model.certificate  # noqa: B018

@@ -21,12 +21,12 @@ STATED = "stated by the file"
 
 def save_blueprint(blueprint: Blueprint, path: str | Path) -> None:
     """Write ``blueprint`` to ``path``; an existing file is replaced only once all is written."""
-    FILE.save(blueprint, path)
+    FILE.save(_unread(blueprint), path)
 
 
 def digest(blueprint: Blueprint) -> str:
     """Return a SHA-256 over every weight and name: equal for equal blueprints only."""
-    return FILE.digest(blueprint)
+    return FILE.digest(_unread(blueprint))
 
 
 def load_blueprint(path: str | Path, verify: bool = True) -> Blueprint:
@@ -35,6 +35,18 @@ def load_blueprint(path: str | Path, verify: bool = True) -> Blueprint:
     ``verify=False`` reads altered weights too, for those who will prove what they are.
     """
     return FILE.load(path, _checked, verify)
+
+
+def _unread(blueprint: Blueprint) -> Blueprint:
+    """Return a blueprint without the mark that it was read from a file."""
+    return _with_source(blueprint, "") if "approximation" in blueprint.metadata else blueprint
+
+
+def _with_source(blueprint: Blueprint, source: str) -> Blueprint:
+    report = Approximation.of(blueprint.metadata)
+    assert report is not None
+    text = json.dumps(asdict(replace(report, source=source)))
+    return replace(blueprint, metadata={**blueprint.metadata, "approximation": text})
 
 
 def _checked(blueprint: Blueprint) -> Blueprint:
@@ -59,9 +71,8 @@ def _checked(blueprint: Blueprint) -> Blueprint:
     except InputError as error:
         raise FileFormatError(f"the metadata's {error}") from None
     _check_metadata(blueprint.metadata, 2 * sum(1 for _ in blueprint.matrices()))
-    if report := Approximation.of(blueprint.metadata):  # from now on a statement of the file
-        text = json.dumps(asdict(replace(report, source=STATED)))
-        return replace(blueprint, metadata={**blueprint.metadata, "approximation": text})
+    if "approximation" in blueprint.metadata:  # from now on a statement of the file
+        return _with_source(blueprint, STATED)
     return blueprint
 
 

@@ -69,7 +69,8 @@ def _file(blueprint: SequenceBlueprint, table: GridTable) -> SequenceFile:
         entries.update(((row, k), value) for k, value in enumerate(numbers) if value)
     values = Matrix(classes, n * d, entries)
     _check_zeros(values)
-    return SequenceFile(blueprint, grid, values)
+    metadata = {k: v for k, v in blueprint.metadata.items() if k != SOURCE}  # set on reading
+    return SequenceFile(replace(blueprint, metadata=metadata), grid, values)
 
 
 def _checked(file: SequenceFile) -> tuple[SequenceBlueprint, GridTable]:

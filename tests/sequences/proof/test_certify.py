@@ -404,8 +404,7 @@ def test_every_claim_of_a_hard_model_in_words() -> None:
         "(every class through every layer, in exact arithmetic)",
         "rest": "4 classes with equal columns go to 0; whatever lies outside the support goes to 0",
         "keys": "integers from 836 to 2,535, 12 bits; exact in: float64, float32",
-        "distance": "d_2(f, model) ≤ 0.5014 (smooth 0.5, rounding 0.001382), for the modulus of "
-        "continuity that is given",
+        "distance": "d_2(f, model) ≤ 0.5014 (smooth 0.5, rounding 0.001382)",
     }
 
 
@@ -424,7 +423,7 @@ def test_the_claims_of_a_softened_model_are_about_its_hard_limit() -> None:
         assert soft[name] == "in the hard limit " + hard[name]
     assert soft["keys"] == hard["keys"]
     assert list(soft) == ["table", "rest", "keys", "softmax", "ramps", "distance"]
-    assert soft["distance"].startswith("d_2(f, model), in exact arithmetic ≤ 0.5001, for")
+    assert soft["distance"].startswith("d_2(f, model), in exact arithmetic ≤ 0.5001")
 
 
 def of_values(form: str, *values: Any, cells: int = 4) -> tuple[SequenceBlueprint, GridTable]:
