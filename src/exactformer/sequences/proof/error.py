@@ -17,7 +17,8 @@ sup ‖f‖_p is given; where there is nothing but a table, it is the largest no
 the way to the nearest class: half a cell, and up to n − 1 cells more for columns to become different.
 
 Every number is rounded up. The modulus, and the norms of f where they are known, are taken as they are
-stated (:class:`Stated`): a bound is proven *for them*, it names them, and where a file states them it is *stated by the file*.
+stated (:class:`Stated`): a bound is proven *for them* and names them; where a file states them, it is
+*stated by the file*.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from exactformer.sequences.proof.softness import Softness
 
 Modulus: TypeAlias = "Callable[[float], float] | float | Fraction"
 SOURCE = "modulus source"
-"""The entry of the metadata that every file gets when it is read: it took for granted what it states."""
+"""The entry of the metadata that every file gets when it is read: what it states is *stated*."""
 OFFSETS = {"centre": Fraction(1, 2), "corner": Fraction(0)}
 """Where in its cell a map is sampled, from the lower corner to the upper."""
 _SMALLEST = float(np.finfo(np.float64).tiny)
