@@ -19,7 +19,7 @@ class Approximation:
     tolerance: float
     degree: int
     error: float
-    """The largest |model − f| met, rounding included, in ``measured_in``; elsewhere bounds add to it."""
+    """The largest |model − f|, rounding included, in ``measured_in``; a bound adds to it elsewhere."""
     points: int
     """How many points that was measured on; none of them was used to find the polynomial."""
     samples: int
