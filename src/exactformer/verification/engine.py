@@ -48,7 +48,7 @@ def keeps_batch(node: Node, args: list[Any], kwargs: dict[str, Any], places: set
         return bool(given["step"] == 1 or given["dim"] % x.ndim not in places)
     if name in ("pad", "constant_pad_nd"):
         usual = given.get("mode", "constant") == "constant"
-        return usual and x.ndim - len(given["pad"]) // 2 > max(places)
+        return bool(usual and x.ndim - len(given["pad"]) // 2 > max(places))
     dims = given.get("dims", given.get("dim"))
     parts = dims if isinstance(dims, list) else [dims]
     return name == "unsqueeze" or (
