@@ -67,6 +67,15 @@ def test_a_tolerance_that_is_not_met_names_what_would_meet_it():
         ef.compile("x^5 - x", dtype=torch.float32, tolerance=1e-9)
 
 
+def test_a_refusal_names_directions_that_lose_fewer_digits():
+    dense = " + ".join(f"{a + 1} x^{a} y^{b}" for a in range(17) for b in range(17 - a))
+    options = {"dtype": torch.float32, "executor": "fused"}
+    with pytest.raises(RoundingError, match="directions='spread' takes more tokens"):
+        ef.compile(dense, **options)
+    certificate = ef.compile(dense, directions="spread", **options).certificate
+    assert certificate.bound() <= 1e-3 * certificate.scale
+
+
 def test_a_tolerance_accepts_what_is_refused_unasked():
     model = ef.compile(T60, construction="scaled", tolerance=inf)
     assert model.certificate.bound() > 1e6

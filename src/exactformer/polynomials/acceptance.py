@@ -95,6 +95,8 @@ def _refusal(
     if certificate.executor == "literal" and fused and (fused.value or inf) <= limit:
         ways.insert(0, "executor='fused'")
     advice = f". By estimate, {' or '.join(ways)} would meet it" if ways else ""
+    if task.directions == "auto":
+        advice += ". directions='spread' takes more tokens and may lose fewer digits"
     return f"{text}{advice}. To accept the error, give tolerance={at_most(error, 2)} or more"
 
 
