@@ -195,7 +195,7 @@ def _show_polynomial(blueprint: Blueprint, screen: Console) -> None:
     if "approximation" in blueprint.metadata:
         from exactformer.polynomials.functions.report import Approximation
 
-        screen.print(Text(f"Approximates {Approximation.of(blueprint.metadata)}\n"))
+        screen.print(Text(f"Approximates {Approximation.of(blueprint.metadata)}\n"), soft_wrap=True)
     screen.print(_layers(blueprint))
     rules = sorted({block.attention.selection.rule.value for block in blueprint.blocks})
     screen.print(f"\nA token is   {' | '.join(_runs(blueprint.dimensions))}")
