@@ -124,12 +124,14 @@ def test_heads_alike_share_a_line(call, tmp_path):
     assert line.endswith("power 5 … 8")
 
 
-def test_inspect_says_what_a_function_was_measured_to_be_from_its_polynomial(call, tmp_path):
+def test_inspect_says_what_the_file_states_of_a_function_and_its_polynomial(call, tmp_path):
     file = tmp_path / "exp.safetensors"
     model = ef.compile(np.exp, domain=[(0, 1)], tolerance=1e-6)
     model.save(file)
     said = " ".join(call("inspect", file).out.split())
-    assert f"Approximates {model.approximation}" in said
+    stated = ef.load(file).approximation
+    assert "stated by the file" in str(stated) and stated.error == model.approximation.error
+    assert f"Approximates {stated}" in said
     save_blueprint(_with_metadata(load_blueprint(file), approximation="{"), file)
     answer = call("inspect", file)
     assert answer.code == 2
