@@ -8,7 +8,8 @@ import torch
 
 import exactformer as ef
 from exactformer.core.domain import Box
-from exactformer.polynomials.files import load_blueprint, save_blueprint
+from exactformer.polynomials.files import load_blueprint
+from tests.test_stated import forged
 
 PAIR = "x^2 + y^2; x y"
 COMPONENTS = [ef.Polynomial.parse("x^2 + y^2"), ef.Polynomial.parse("x y")]
@@ -132,16 +133,10 @@ def test_inspect_says_what_the_file_states_of_a_function_and_its_polynomial(call
     stated = ef.load(file).approximation
     assert "stated by the file" in str(stated) and stated.error == model.approximation.error
     assert f"Approximates {stated}" in said
-    save_blueprint(_with_metadata(load_blueprint(file), approximation="{"), file)
+    forged(file, approximation="{")
     answer = call("inspect", file)
     assert answer.code == 2
     assert "corrupt" in answer.err
-
-
-def _with_metadata(blueprint, **metadata):
-    from dataclasses import replace
-
-    return replace(blueprint, metadata={**blueprint.metadata, **metadata})
 
 
 def test_help_names_every_construction(call):
