@@ -131,7 +131,8 @@ def test_inspect_says_what_the_file_states_of_a_function_and_its_polynomial(call
     model.save(file)
     said = " ".join(call("inspect", file).out.split())
     stated = ef.load(file).approximation
-    assert "stated by the file" in str(stated) and stated.error == model.approximation.error
+    assert "stated by the file" in str(stated)
+    assert stated.error == model.approximation.error
     assert f"Approximates {stated}" in said
     forged(file, approximation="{")
     answer = call("inspect", file)
