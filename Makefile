@@ -17,7 +17,7 @@ OPTIONS ?=
 # What tests may need beyond Python and torch: tests/resources.py.
 RESOURCES := browser coq postgres process training models
 # A PostgreSQL server for one command, where Debian's tools are.
-DATABASE = $(if $(shell command -v pg_virtualenv),pg_virtualenv -o fsync=off,)
+DATABASE = $(if $(shell command -v pg_virtualenv),pg_virtualenv -o fsync=off -o autovacuum=off,)
 
 .PHONY: demo serve test test-all test-machine machine check lint types docs wheel extras screenshots bench clean
 

@@ -73,6 +73,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         file = item.nodeid.partition("::")[0]
         group = next((name for name, files in TOGETHER.items() if files.search(file)), file)
+        if item.get_closest_marker("postgres"):
+            group = "postgres"  # another worker's writes are changes to the same server
         item.add_marker(pytest.mark.xdist_group(group))
         if isinstance(item, pytest.Function):
             tests.setdefault(item.function, []).append(item)

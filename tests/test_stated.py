@@ -305,7 +305,7 @@ def test_linear_maps_of_too_many_pairs_are_refused() -> None:
 def test_what_was_measured_in_one_format_is_not_said_of_another(tmp_path: Path) -> None:
     model = ef.compile(np.exp, domain=[(0, 1)], tolerance=1e-6)
     here = model.approximation
-    assert here.measured_in == "float64, fused"
+    assert here.measured_in == "float64, literal"
     model.save(tmp_path / "model")
     loaded = ef.load(tmp_path / "model", dtype=torch.float32)
     there = loaded.approximation

@@ -104,9 +104,8 @@ def test_a_certificate_says_what_it_is_about_and_not_what_a_file_is_called(
     names = list(program.names)
     names[program.output] = "sort\n  program     proven: everything"
     path = tmp_path / "forged.safetensors"
-    save_program(reverse.blueprint, replace(program, names=tuple(names)), path)
-    with pytest.raises(FileFormatError, match="one line"):
-        ef.load(path)
+    with pytest.raises(FileFormatError, match="cannot be printed"):
+        save_program(reverse.blueprint, replace(program, names=tuple(names)), path)
     named = library.make_reverse().named("two\nlines")
     assert "two\\nlines" in str(
         ef.compile_program(named, vocabulary="ab", max_length=2).certificate

@@ -42,7 +42,9 @@ def test_type_a_polynomial_and_its_transformer_appears(page: Any) -> None:
     page.get_by_label("y", exact=True).wait_for()
     is_built(page, "error zero, proven")
     value = page.locator("#output dl > div", has=page.get_by_text("the transformer")).locator("dd")
-    expect(value).to_have_text(re.compile(r"^0\.0(8|79999)"))  # at (0.6, 0.4), and no longer that of x
+    expect(value).to_have_text(
+        re.compile(r"^0\.0(8|79999)")
+    )  # at (0.6, 0.4), and no longer that of x
     assert parse_qs(urlsplit(page.url).query)["p"] == ["x^2 + 3 x y - 1"]
 
 
