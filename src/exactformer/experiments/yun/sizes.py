@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LARGER = ((1, 2, 64), (1, 3, 32), (2, 2, 8), (2, 3, 4))
 KNOWN = {(1, 2, 64): 4165, (1, 3, 32): 14_949, (2, 2, 8): 4120, (2, 3, 4): 1712}
-"""Layers of the paper's form, as a prototype counted them: d more than the lemmas add up to."""
+"""Layers of the paper's form, as counted in advance: d more than the lemmas add up to."""
 DIMENSIONS = (1, 2, 4, 8)
 TOKENS = 2
 MANTISSA = 53
